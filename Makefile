@@ -1,0 +1,94 @@
+# Every target sets up what it needs in .venv by itself; a fresh machine needs only make and Python.
+# Stamps in .venv are newer than the lock they were made from, so a second run installs nothing.
+
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+ARGS   ?=
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --progress-bar off
+# Pinned here because the tool that makes the locks cannot be in one.
+UV     := uv==0.13.7
+
+# $(call install,NAME): exactly what requirements/NAME.lock says, then this tree. Neither step builds in
+# isolation: that would fetch build tools which no lock has pinned. Plain pip, although uv is quicker,
+# because it honours whatever mirror or certificate the machine has set for pip.
+define install
+@echo "setting up $(VENV) from requirements/$(1).lock (once)"
+@$(PIP) --require-hashes --no-build-isolation -r requirements/$(1).lock
+@$(PIP) --no-deps --no-build-isolation --no-index -e .
+@touch $@
+endef
+
+.PHONY: help serve test test-spark check format bench cluster lock proto clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
+	@echo 'Pass options on with ARGS, as in: make serve ARGS="--listen 127.0.0.1:7575"'
+
+serve: $(VENV)/.serve ## run a server
+	@exec $(BIN)/jjq serve $(ARGS)
+
+test: check ## run every check, then every test that needs no Java
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not spark" $(ARGS)
+
+test-spark: $(VENV)/.spark ## run the tests that need Spark (and a Java runtime)
+	@$(BIN)/python -m pytest -m spark $(ARGS)
+
+check: $(VENV)/.dev ## lint, format, types, import directions, generated code
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python proto/generate.py --check
+
+format: $(VENV)/.dev ## rewrite the tree as check wants it, where that is mechanical
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(VENV)/.dev ## measure
+	@exec $(BIN)/python -m bench $(ARGS)
+
+cluster: $(VENV)/.serve ## run a cluster of nodes on this machine
+	@exec $(BIN)/python -m jjq.cluster $(ARGS)
+
+proto: $(VENV)/.dev ## regenerate the wire code from proto/
+	@$(BIN)/python proto/generate.py
+
+# Widest first, and the others constrained by it: the same version of a package in every lock, so that
+# set-ups can be layered in one .venv. Names, versions and hashes only: no mirror leaks into a lock.
+COMPILE = build/lock/bin/uv pip compile --quiet --no-config --universal --python-version 3.11 \
+	--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+	--group build pyproject.toml
+
+lock: ## resolve all dependencies anew into requirements/*.lock
+	@rm -rf build/lock && $(PYTHON) -m venv build/lock
+	@build/lock/bin/python -m pip install --quiet --disable-pip-version-check '$(UV)'
+	@$(COMPILE) --upgrade --extra dev --extra s3 --extra spark -o requirements/spark.lock
+	@rm -f requirements/dev.lock requirements/serve.lock
+	@$(COMPILE) --extra dev --extra s3 -c requirements/spark.lock -o requirements/dev.lock
+	@$(COMPILE) -c requirements/spark.lock -o requirements/serve.lock
+	@rm -rf build/lock
+
+clean: ## remove everything that make made
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+
+$(VENV)/.base:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	    echo "jjq needs Python 3.11 or newer as '$(PYTHON)': install it, or run make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv --clear $(VENV) || { \
+	    echo "could not create $(VENV): on Debian and Ubuntu run 'apt install python3-venv' first" >&2; exit 1; }
+	@touch $@
+
+$(VENV)/.serve: requirements/serve.lock pyproject.toml | $(VENV)/.base
+	$(call install,serve)
+
+$(VENV)/.dev: requirements/dev.lock pyproject.toml | $(VENV)/.base
+	$(call install,dev)
+
+$(VENV)/.spark: requirements/spark.lock pyproject.toml | $(VENV)/.dev
+	$(call install,spark)

@@ -1,0 +1,213 @@
+"""The cold store: blocks against plain Parquet files, opening a long queue, look-ups, memory.
+
+Ratios are taken within one run and in turns, so that a busy machine slows both sides.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bench.row import Row, at_least, at_most
+from coldstore import batch, block, index, metadata, paths
+from coldstore.blocks import BlockList
+from coldstore.chance import SeededChance, SystemChance
+from coldstore.clock import SystemClock
+from coldstore.coldqueue import ColdQueue
+from coldstore.columns import Columns
+from coldstore.index import Run
+from coldstore.metadata import BlockMetadata, genesis, link
+from coldstore.objects.local import LocalObjects
+from coldstore.store import ColdStore
+
+ELEMENTS = 500_000
+VALUE_BYTES = 100
+LONG_QUEUE_BLOCKS = 100_000
+
+
+def run(quick: bool) -> list[Row]:
+    """All figures of the cold store."""
+    with tempfile.TemporaryDirectory(prefix="jjq-bench-") as folder:
+        root = Path(folder)
+        rows = _blocks(root / "blocks", rounds=5 if quick else 15)
+        rows += _memory_of_a_write(root / "memory")
+        rows += _long_queue(root / "long")
+    return rows
+
+
+def elements(count: int = ELEMENTS, first: int = 0) -> pa.Table:
+    """Random printable values: nothing for a dictionary, little for a compressor."""
+    values = np.random.default_rng(count).integers(33, 127, size=count * VALUE_BYTES, dtype=np.uint8)
+    ends = np.arange(0, count * VALUE_BYTES + 1, VALUE_BYTES, dtype=np.int32)
+    column = pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(values)])
+    columns = [pa.nulls(count, pa.binary()), column, pa.nulls(count, batch.HEADERS)]
+    payload = pa.RecordBatch.from_arrays(columns, schema=batch.payload_schema("bytes"))
+    return pa.Table.from_batches([batch.stamp(payload, first, 1_767_225_600_000_000)])
+
+
+def _queue(root: Path) -> ColdQueue:
+    store = ColdStore(LocalObjects(root), SystemClock(), SystemChance())
+    return store.create_queue("bench")
+
+
+def _blocks(root: Path, rounds: int) -> list[Row]:
+    root.mkdir()
+    queue = _queue(root / "store")
+    table = elements()
+    plain = root / "plain.parquet"
+    writes: dict[str, Callable[[], Any]] = {
+        "plain": lambda: pq.write_table(table, plain),
+        "plain, our options": lambda: _write_alike(table, root / "alike.parquet"),
+        "block": lambda: queue.write_block(_moved(table, queue.next_offset)),
+    }
+    written = _in_turns(writes, rounds)
+    reads: dict[str, Callable[[], Any]] = {
+        "plain": lambda: pq.read_table(plain),
+        "block": lambda: queue.read_block(0),
+    }
+    read = _in_turns(reads, rounds)
+    megabytes = table.nbytes / 1e6
+    return [
+        Row("write a block of 500,000 × 100 B", megabytes / written["block"], "MB/s"),
+        at_least("… of write_table", written["plain"] / written["block"], "×", 0.6),
+        Row("… of write_table, our options", written["plain, our options"] / written["block"], "×"),
+        Row("read it back", megabytes / read["block"], "MB/s"),
+        at_least("… of read_table", read["plain"] / read["block"], "×", 0.6),
+    ]
+
+
+def _moved(table: pa.Table, first: int) -> pa.Table:
+    """The same elements as those that come next in a queue."""
+    offsets = pa.array(np.arange(first, first + table.num_rows, dtype=np.int64))
+    return table.set_column(0, table.schema.field("offset"), offsets)
+
+
+def _write_alike(table: pa.Table, path: Path) -> None:
+    with block._writer(str(path), table.schema) as writer:
+        writer.write_table(table, row_group_size=67_650)
+
+
+def _in_turns(sides: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Median seconds of each side; one round runs each once, the first round warms up."""
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(rounds + 1):
+        for name, side in sides.items():
+            start = time.perf_counter()
+            side()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(taken[1:]) for name, taken in times.items()}
+
+
+def _memory_of_a_write(root: Path) -> list[Row]:
+    """The process's own peak, sampled, with the table itself counted in."""
+    process = psutil.Process()
+    queue = _queue(root)
+    before = process.memory_info().rss
+    table = elements(4 * ELEMENTS)
+    peak = before
+    done = threading.Event()
+
+    def sample() -> None:
+        nonlocal peak
+        while not done.wait(0.002):
+            peak = max(peak, process.memory_info().rss)
+
+    sampler = threading.Thread(target=sample)
+    sampler.start()
+    queue.write_block(table)
+    done.set()
+    sampler.join()
+    return [
+        at_most("peak memory of a write, the table included", (peak - before) / table.nbytes, "× raw", 3.0)
+    ]
+
+
+def _long_queue(root: Path) -> list[Row]:
+    _make_long_queue(root, LONG_QUEUE_BLOCKS)
+    code = "import bench.coldstore as b, sys; b.measure_long_queue(sys.argv[1])"
+    said = subprocess.run([sys.executable, "-c", code, str(root)], check=True, capture_output=True, text=True)
+    seconds, grown, objects, offset_us, time_us = map(float, said.stdout.split())
+    return [
+        at_most("open 100,000 blocks", seconds, "s", 2.0),
+        at_most("… memory", grown, "MB", 300.0),
+        Row("… objects read", objects, ""),
+        at_most("look up an offset among them", offset_us, "µs", 20.0),
+        at_most("look up a time among them", time_us, "µs", 20.0),
+    ]
+
+
+def synthetic_blocks(queue: str, count: int) -> BlockList:
+    """A list of final blocks that were never written; their chain is right."""
+    chance = SeededChance(1)
+    put_id, sha256 = chance.token(), 2 * chance.token()
+    chain = genesis(queue)
+    made = []
+    for i in range(count):
+        first, last = 1_000 * i, 1_000 * i + 999
+        chain = link(chain, first, last, sha256)
+        made.append(
+            BlockMetadata(
+                queue=queue, kind="final", first=first, last=last, min_timestamp_us=first, max_timestamp_us=last,
+                stored_bytes=40_000, raw_bytes=100_000, sha256=sha256, path=paths.data_path(first),
+                previous=first - 1_000 if i else None, epoch=1, put_id=put_id, chain=chain,
+            )
+        )  # fmt: skip
+    return BlockList(queue, Columns().extended(0, made), count)
+
+
+def _make_long_queue(root: Path, count: int) -> None:
+    """The roll-ups and the later metadata of a queue with `count` blocks, without their data."""
+    objects = LocalObjects(root)
+    queue = ColdStore(objects, SystemClock(), SystemChance()).create_queue("long")
+    blocks = synthetic_blocks(queue.settings.id, count)
+    rolled = 0
+    for run_ in index.runs(count):
+        index.write(objects, queue.settings, blocks, run_)
+        rolled = Run(*run_).stop
+    for made in blocks[rolled:]:
+        objects.put(paths.meta("long", made.first, "final"), metadata.encode(made))
+
+
+def measure_long_queue(root: str) -> None:
+    """Run in a process of its own: open, look up, print the figures."""
+    counted = _Counting(LocalObjects(root))
+    store = ColdStore(counted, SystemClock(), SystemChance())
+    before = psutil.Process().memory_info().rss
+    start = time.perf_counter()
+    queue = store.open_queue("long")
+    seconds = time.perf_counter() - start
+    grown = (psutil.Process().memory_info().rss - before) / 1e6
+    offsets = np.random.default_rng(1).integers(0, queue.next_offset, 10_000).tolist()
+    print(seconds, grown, counted.gets, _each_us(queue.block_for, offsets), _each_us(queue.block_at, offsets))
+
+
+def _each_us(look_up: Callable[[int], object], asked: list[int]) -> float:
+    start = time.perf_counter()
+    for value in asked:
+        look_up(value)
+    return (time.perf_counter() - start) / len(asked) * 1e6
+
+
+class _Counting:
+    """An ObjectStore that counts what is read."""
+
+    def __init__(self, objects: LocalObjects) -> None:
+        self._objects = objects
+        self.gets = 0
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "get":
+            self.gets += 1
+        return getattr(self._objects, name)

@@ -1,0 +1,283 @@
+"""A queue in the cold store: its blocks as a list, and the verbs over them.
+
+    write block · list blocks · read block · next block id · previous block id · merge · sweep · verify
+
+Any number of threads and processes may read; one owner at a time writes, and commit.py says what
+happens if there are two. `refresh` shows a reader what others have committed since.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+
+import pyarrow as pa
+
+from coldstore import commit, draft, index, limits, load, merge
+from coldstore.blocks import BlockList
+from coldstore.chance import Chance
+from coldstore.clock import Clock
+from coldstore.commit import Step, Writer
+from coldstore.draft import Draft
+from coldstore.errors import Conflict, DataLoss, Denied, Exhausted, InvalidInput, Unavailable
+from coldstore.load import Loaded
+from coldstore.metadata import BlockMetadata
+from coldstore.queue import QueueSettings
+from coldstore.shelf import Shelf
+from coldstore.sweep import Swept, sweep
+from coldstore.verify import Progress, Report, verify
+
+
+class ColdQueue:
+    """One queue of a `ColdStore`, opened."""
+
+    def __init__(self, shelf: Shelf, clock: Clock, chance: Chance, loaded: Loaded | None = None) -> None:
+        loaded = loaded or load.load(shelf)
+        self._shelf = shelf
+        self._clock = clock
+        self._chance = chance
+        self._blocks = loaded.blocks
+        self._rolled = set(loaded.rolled)
+        self._settled = -1  # first offset of the last final block whose swap is known to be finished
+        self._writing = threading.Lock()
+        self._replacing = threading.Lock()
+
+    @property
+    def settings(self) -> QueueSettings:
+        return self._shelf.settings
+
+    @property
+    def name(self) -> str:
+        return self._shelf.name
+
+    @property
+    def first_offset(self) -> int:
+        return self._blocks.first_offset
+
+    @property
+    def next_offset(self) -> int:
+        """First offset that is in no block yet."""
+        return self._blocks.next_offset
+
+    def list_blocks(self) -> BlockList:
+        """All blocks as known here: a snapshot, searched in memory."""
+        return self._blocks
+
+    def block_for(self, offset: int) -> BlockMetadata:
+        """The block that holds `offset`; `OutOfRange` if none does."""
+        return self._blocks.block_for(offset)
+
+    def block_at(self, timestamp_us: int) -> BlockMetadata | None:
+        """The block with the first element that is not older than this; None if all are older."""
+        return self._blocks.block_at(timestamp_us)
+
+    def next_block(self, first: int) -> int | None:
+        """Id of the next block; None after the last."""
+        return self._blocks.next_block(first)
+
+    def previous_block(self, first: int) -> int | None:
+        """Id of the previous block; None before the first."""
+        return self._blocks.previous_block(first)
+
+    def read_block(
+        self,
+        block: int | BlockMetadata,
+        start: int | None = None,
+        end: int | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """The elements of a block, given by its id or metadata: whole, or with offsets `start`..`end`
+        (exclusive), all columns or those named. A young block that was merged and swept since it was
+        listed is read from the final block that holds its elements now."""
+        if isinstance(block, int):
+            block = self._blocks[self._blocks.index_of(block)]
+        start = block.first if start is None else max(start, block.first)
+        end = block.next if end is None else min(end, block.next)
+        try:
+            return self._shelf.read(block, start, end, columns)
+        except DataLoss:
+            if block.kind == "final" or self.refresh().final_next < block.next:
+                raise
+        return self._read_finals(block, start, max(start, end), columns)
+
+    def _read_finals(
+        self, block: BlockMetadata, start: int, end: int, columns: Sequence[str] | None
+    ) -> pa.Table:
+        # Nearly always one final block; several only if an owner died while it merged.
+        low, high = self._blocks.index_for(block.first), self._blocks.index_for(block.last)
+        parts = [
+            self._shelf.read(final, max(start, final.first), min(end, final.next), columns)
+            for final in self._blocks[low : high + 1]
+        ]
+        return pa.concat_tables(parts)
+
+    def refresh(self) -> BlockList:
+        """Look for blocks that others have committed, and return the list with them."""
+        while not self._replace(load.reload(self._shelf, self._blocks)):
+            continue  # a commit here and one elsewhere, each seen by one of us only: look again
+        return self._blocks
+
+    def _replace(self, blocks: BlockList) -> bool:
+        """Show `blocks` from now on, unless newer ones are shown; False if each lacks something."""
+        with self._replacing:
+            ends = (blocks.final_next, blocks.next_offset)
+            shown = (self._blocks.final_next, self._blocks.next_offset)
+            if ends[0] >= shown[0] and ends[1] >= shown[1]:
+                self._blocks = blocks
+                return True
+            return ends[0] <= shown[0] and ends[1] <= shown[1]
+
+    def _show(self, blocks: BlockList) -> None:
+        if not self._replace(blocks):
+            self.refresh()
+
+    def write_block(
+        self, elements: pa.RecordBatch | pa.Table, *, final: bool = True, epoch: int = 0
+    ) -> list[BlockMetadata]:
+        """Commit elements that continue the queue, and return the blocks that now hold them.
+
+        `final`: as a final block, together with the young blocks before it; else as a young one. It
+        is one block unless a previous owner left a shorter one with the same elements. After
+        `Unavailable` try again with the same elements: what was committed is recognised. After
+        `Fenced` open the queue again, and go on only if it is still yours.
+        """
+        new = draft.draft(elements, self.settings.content)
+        writer = self._writer(epoch)
+        with self._writing:
+            done = self._already_committed(new, epoch)
+            if done and done[-1].next >= new.next:
+                return done
+            if done:
+                new = new.cut(done[-1].next, new.next)
+            self._check_continues(new)
+            self._settle()
+            done += self._write_final(new, writer) if final else self._write_young(new, writer)
+            self._roll_up()
+            return done
+
+    def _already_committed(self, new: Draft, epoch: int) -> list[BlockMetadata]:
+        """The blocks that hold the first elements of `new` already: of an attempt that failed half-way."""
+        blocks = self._blocks
+        if new.first >= blocks.next_offset:
+            return []
+        end = min(new.next, blocks.next_offset)
+        done = blocks[blocks.index_for(new.first) : blocks.index_for(end - 1) + 1]
+        commit.check_tenure(done[-1], epoch)
+        parts = [self.read_block(block, new.first, end) for block in done]
+        if not pa.concat_tables(parts).equals(new.cut(new.first, end).table):
+            self._check_continues(new)
+        return done
+
+    def _check_continues(self, new: Draft) -> None:
+        due = self._blocks.next_offset
+        if new.first != due:
+            raise Conflict(
+                f"queue {self.name} goes on at offset {due}, but the block starts at {new.first}: "
+                f"write what is due, or open the queue again if another writer went on"
+            )
+
+    def _writer(self, epoch: int, step: Step = "block") -> Writer:
+        if type(epoch) is not int or epoch < 0:
+            raise InvalidInput(f"epoch is {epoch!r}; use a whole number from 0 on")
+        return Writer(epoch, self._chance.token(), step)
+
+    def _write_young(self, new: Draft, writer: Writer) -> list[BlockMetadata]:
+        committed: list[BlockMetadata] = []
+        while new.count:
+            blocks = self._blocks
+            block = commit.commit_young(self._shelf, new, blocks.last, blocks.final_next, writer)
+            self._show(blocks.with_young(block))
+            committed.append(block)
+            if block.next == new.next:
+                break
+            new = new.cut(block.next, new.next)
+        return committed
+
+    def _write_final(self, new: Draft, writer: Writer) -> list[BlockMetadata]:
+        while merge.total_bytes(self._blocks.young) >= self.settings.block_bytes:
+            self._merge_front(writer.epoch)
+        committed: list[BlockMetadata] = []
+        while True:
+            block = self._commit_final(self._blocks.young, new, writer)
+            if block is None:
+                self._check_continues(new)
+                continue
+            if block.next > new.first:
+                committed.append(block)
+            if block.next == new.next:
+                return committed
+            if block.next > new.first:
+                new = new.cut(block.next, new.next)
+                if new.raw_bytes < self.settings.block_bytes:  # too small to be final for ever
+                    return committed + self._write_young(new, self._writer(writer.epoch))
+
+    def _commit_final(
+        self, young: Sequence[BlockMetadata], new: Draft | None, writer: Writer
+    ) -> BlockMetadata | None:
+        """Commit young blocks and new elements, or a prefix of both, as one final block.
+
+        None if another writer has merged these young blocks and swept them: look at the list again.
+        """
+        blocks = self._blocks
+        try:
+            parts = [self._shelf.read(block) for block in young]
+        except DataLoss:
+            if self.refresh().final_next > blocks.final_next:
+                return None
+            raise
+        whole = new
+        if parts or whole is None:
+            whole = draft.joined(parts + ([] if new is None else [new.table]), self.settings.content)
+        block = commit.commit_final(self._shelf, whole, young, blocks.last_final, writer)
+        self._settled = block.first
+        self._show(blocks.with_finals([block]))
+        return block
+
+    def merge(self, *, epoch: int | None = None) -> list[BlockMetadata]:
+        """Merge young blocks into final ones, as far as that is due; returns the final blocks."""
+        committed: list[BlockMetadata] = []
+        with self._writing:
+            self._settle()
+            while merge.due(self._blocks.young, self.settings.block_bytes, self._oldest_young_age()):
+                committed.extend(self._merge_front(epoch))
+            self._roll_up()
+        return committed
+
+    def _merge_front(self, epoch: int | None) -> list[BlockMetadata]:
+        young = merge.front(self._blocks.young, self.settings.block_bytes)
+        block = self._commit_final(
+            young, None, self._writer(young[-1].epoch if epoch is None else epoch, "merge")
+        )
+        return [] if block is None else [block]
+
+    def _oldest_young_age(self) -> float:
+        """Seconds since the oldest young block was committed; by the store's clock and ours."""
+        if not self._blocks.young:
+            return 0.0
+        info = self._shelf.info(self._blocks.young[0])
+        return 0.0 if info is None else (self._clock.now_us() - info.modified_us) / 1_000_000
+
+    def _settle(self) -> None:
+        """Before the first write, finish what a previous owner may have left half done (commit.py)."""
+        last = self._blocks.last_final
+        if last is not None and self._settled != last.first:
+            commit.settle(self._shelf, self._shelf.committed(last))
+            self._settled = last.first
+
+    def _roll_up(self) -> None:
+        """Write the roll-ups that are missing. Without them the queue is as good, only slower to open."""
+        blocks = self._blocks
+        with suppress(Unavailable, Exhausted, Denied):
+            for run in index.runs(blocks.final_count):
+                if run not in self._rolled:
+                    index.write(self._shelf.objects, self.settings, blocks, run)
+                    self._rolled.add(run)
+
+    def sweep(self, grace_seconds: float = limits.SWEEP_GRACE_SECONDS) -> Swept:
+        """Delete young files whose elements have been in final blocks for so long, and orphans."""
+        return sweep(self._shelf, self.refresh(), self._clock.now_us() - round(grace_seconds * 1_000_000))
+
+    def verify(self, progress: Progress | None = None) -> Report:
+        """Check every file of the queue, and report every defect."""
+        return verify(self._shelf, progress)

@@ -1,0 +1,118 @@
+"""The error tree: eight kinds, each telling the caller what to do next.
+
+    JjqError
+    ├── InvalidInput   INVALID_ARGUMENT     correct the request; retrying it as it is cannot help
+    ├── OutOfRange     OUT_OF_RANGE         choose a position within `first`..`next`
+    ├── NotFound       NOT_FOUND            create it, or correct the name
+    ├── Conflict       CONFLICT             the state is not the one you expected: read it again, decide
+    │   └── Fenced                          … because another node owns the queue now: go there
+    ├── Denied         PERMISSION_DENIED    use credentials that have the right
+    ├── Exhausted      RESOURCE_EXHAUSTED   nothing was written: wait `retry_after` seconds, then retry
+    ├── Unavailable    UNAVAILABLE          the outcome is unknown: retry with the same identity
+    └── DataLoss       DATA_LOSS            stored bytes are damaged or missing: an operator must look
+
+Every kind but `Unavailable` is certain: nothing was written on behalf of the failed request. A new
+kind is added only when a caller would act differently (STYLE.md, habit 9).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class JjqError(Exception):
+    """Any error that jjq raises on purpose; `str()` is one line that says what to do."""
+
+    code: ClassVar[str] = "INTERNAL"
+    retriable: ClassVar[bool] = False
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class InvalidInput(JjqError):
+    """The request itself is wrong. Correct it; `position` names the element in a batch, if one is at fault."""
+
+    code = "INVALID_ARGUMENT"
+
+    def __init__(self, message: str, *, position: int | None = None) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+class OutOfRange(JjqError):
+    """The position is outside `first`..`next` of the queue. Choose one inside, or ask to clamp."""
+
+    code = "OUT_OF_RANGE"
+
+    def __init__(self, message: str, *, first: int, next: int) -> None:
+        super().__init__(message)
+        self.first = first
+        self.next = next
+
+
+class NotFound(JjqError):
+    """No such queue, subscriber, block or object. Create it or correct the name."""
+
+    code = "NOT_FOUND"
+
+
+class Conflict(JjqError):
+    """It exists already, or changed since it was read. Nothing was written; read it again and decide."""
+
+    code = "CONFLICT"
+
+
+class Fenced(Conflict):
+    """Another node owns this queue now. Do not retry here: ask the router who does."""
+
+    def __init__(self, message: str, *, owner: str | None = None) -> None:
+        super().__init__(message)
+        self.owner = owner
+
+
+class Denied(JjqError):
+    """The credentials do not carry the right. Use others; retrying cannot help."""
+
+    code = "PERMISSION_DENIED"
+
+
+class Exhausted(JjqError):
+    """A budget is full and nothing was written. Retry after `retry_after` seconds."""
+
+    code = "RESOURCE_EXHAUSTED"
+    retriable = True
+
+    def __init__(self, message: str, *, retry_after: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Unavailable(JjqError):
+    """A part could not be reached and the outcome is unknown. Retry with the same identity: it is safe."""
+
+    code = "UNAVAILABLE"
+    retriable = True
+
+
+class DataLoss(JjqError):
+    """Stored bytes are damaged or missing; nothing was deleted. `key` names the object, `block` the block."""
+
+    code = "DATA_LOSS"
+
+    def __init__(self, message: str, *, key: str | None = None, block: int | None = None) -> None:
+        super().__init__(message)
+        self.key = key
+        self.block = block
+
+
+KINDS: tuple[type[JjqError], ...] = (
+    InvalidInput, OutOfRange, NotFound, Conflict, Denied, Exhausted, Unavailable, DataLoss,
+)  # fmt: skip
+
+
+def check(holds: bool, broken: str) -> None:
+    """Raise where an invariant of ours does not hold; unlike `assert`, `python -O` keeps it."""
+    if not holds:
+        raise AssertionError(broken)

@@ -1,0 +1,1 @@
+"""Object stores: one narrow port and its implementations over a directory, S3 and memory."""

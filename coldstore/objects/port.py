@@ -1,0 +1,66 @@
+"""The port `ObjectStore`: what the cold store asks of object storage, verb by verb.
+
+It is synchronous on purpose: boto3, files and Parquet are, Spark executors call it as it is, and
+the hot store keeps it off its event loop by running whole cold operations in worker threads. An
+implementation is safe to use from many threads, and its conditional puts hold between processes.
+
+Errors: `NotFound` (no such object), `Conflict` (a condition did not hold: nothing was written),
+`Denied` (credentials), `Unavailable` (outcome unknown, after all retries), `Exhausted` (no space
+left), `InvalidInput` (a key outside the allowed form, a bucket that does not exist).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """What a store knows of an object without reading it."""
+
+    key: str
+    size: int
+    etag: str  # names this version of the object; opaque, good for put_if_match
+    modified_us: int  # wall time of the last write, microseconds since 1970
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """An object's bytes, with the etag of the very version they were read from."""
+
+    data: bytes
+    etag: str
+
+
+class ObjectStore(Protocol):
+    """Seven verbs. Keys are relative to the store's root and match `paths.check_key`."""
+
+    def get(self, key: str, start: int = 0, end: int | None = None) -> Object:
+        """Bytes `start`..`end` (exclusive; all by default, cut at the object's end)."""
+        ...
+
+    def put(self, key: str, data: bytes | memoryview) -> str:
+        """Write or overwrite; returns the new etag. Durable when it returns, as all puts are."""
+        ...
+
+    def put_if_absent(self, key: str, data: bytes | memoryview) -> str:
+        """Write only if the key does not exist, else `Conflict`. Of many writers exactly one wins."""
+        ...
+
+    def put_if_match(self, key: str, data: bytes | memoryview, etag: str) -> str:
+        """Overwrite only the version named by `etag`, else `Conflict`; a missing object is one too."""
+        ...
+
+    def list(self, prefix: str, after: str = "") -> Iterator[ObjectInfo]:
+        """Objects whose key starts with `prefix` and is greater than `after`, in order of keys (by bytes)."""
+        ...
+
+    def head(self, key: str) -> ObjectInfo:
+        """Size, etag and age without the bytes."""
+        ...
+
+    def delete(self, key: str) -> None:
+        """Remove; a missing object is no error."""
+        ...

@@ -1,0 +1,52 @@
+"""Trying again, in one place: exponential backoff with jitter, within a budget of time.
+
+The SDK's own retries are switched off. They would hide that a reply was lost, and then a conditional
+put that did take effect is answered with 412 as if somebody else had won.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from coldstore import limits
+from coldstore.chance import Chance
+from coldstore.clock import Clock
+from coldstore.errors import Unavailable
+
+T = TypeVar("T")
+
+
+class Transient(Exception):
+    """This attempt failed, another may not. With `doubt` it may have taken effect all the same."""
+
+    def __init__(self, reason: str, *, doubt: bool) -> None:
+        super().__init__(reason)
+        self.doubt = doubt
+
+
+class Retry:
+    """How often and how long one operation is tried."""
+
+    def __init__(self, clock: Clock, chance: Chance, seconds: float = limits.OBJECT_RETRY_SECONDS) -> None:
+        self._clock = clock
+        self._chance = chance
+        self._seconds = seconds
+
+    def run(self, doing: str, attempt: Callable[[], T]) -> T:
+        """The result of the first attempt that is not `Transient`; no new one starts beyond the budget."""
+        deadline = self._clock.monotonic() + self._seconds
+        backoff = limits.OBJECT_BACKOFF_SECONDS
+        while True:
+            try:
+                return attempt()
+            except Transient as failed:
+                # Between half and all of the backoff: spread out, yet never at once.
+                pause = backoff * (1 + self._chance.jitter()) / 2
+                if self._clock.monotonic() + pause > deadline:
+                    message = (
+                        f"cannot {doing}: {failed}, for {self._seconds:g} s; retry when the store is back"
+                    )
+                    raise Unavailable(message) from failed
+            self._clock.sleep(pause)
+            backoff = min(2 * backoff, limits.OBJECT_BACKOFF_SECONDS_MAX)

@@ -1,0 +1,168 @@
+"""The cold store: queues under one root.
+
+    jjq.json, put-if-absent by whoever creates the first queue
+
+    {"check":"<hex>", "created":1767225600000000, "format":1, "store":"<32 hex digits>"}
+
+`format` is that of the whole layout (paths.py). A store of a later format is refused as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Final
+
+from coldstore import document, limits, load, paths, queue
+from coldstore.batch import check_content
+from coldstore.chance import Chance
+from coldstore.clock import Clock
+from coldstore.coldqueue import ColdQueue
+from coldstore.errors import Conflict, DataLoss, NotFound
+from coldstore.objects.port import ObjectStore
+from coldstore.queue import QueueSettings
+from coldstore.shelf import DataCache, Shelf
+from coldstore.verify import Defect, Progress, Report, verify
+
+FORMAT: Final = 1
+
+_FETCHERS: Final = 16
+_AFTER_ALL: Final = "~"  # sorts after every character that a key may have
+
+
+class ColdStore:
+    """Creates, lists and opens queues. Reading alone changes nothing, not even in an empty root."""
+
+    def __init__(
+        self, objects: ObjectStore, clock: Clock, chance: Chance, cache: DataCache | None = None
+    ) -> None:
+        self._objects = objects
+        self._clock = clock
+        self._chance = chance
+        self._cache = cache
+        self._id = self._read_id()
+
+    @property
+    def objects(self) -> ObjectStore:
+        """Where everything is kept."""
+        return self._objects
+
+    @property
+    def id(self) -> str | None:
+        """The store's identity; None while nothing was ever written to it."""
+        return self._id
+
+    def create_queue(
+        self,
+        name: str,
+        *,
+        content: str = "bytes",
+        block_bytes: int = limits.BLOCK_BYTES_DEFAULT,
+        block_seconds: float = limits.BLOCK_SECONDS_DEFAULT,
+    ) -> ColdQueue:
+        """Create a queue and open it. If it exists with the same settings it is opened, else `Conflict`."""
+        wanted = QueueSettings(
+            name=name,
+            id=self._chance.token(),
+            content=check_content(content),
+            block_bytes=block_bytes,
+            block_seconds=block_seconds,
+            created_us=self._clock.now_us(),
+        )
+        data = queue.encode(wanted)
+        self._claim()
+        try:
+            self._objects.put_if_absent(paths.queue(name), data)
+        except Conflict:
+            existing = self._settings(name)
+            if not existing.agrees_with(wanted):
+                raise Conflict(f"queue {name} exists with other settings: {_shown(existing)}") from None
+            return self._opened(existing)
+        return self._opened(wanted)
+
+    def open_queue(self, name: str) -> ColdQueue:
+        """A queue as it is now; `NotFound` if there is none of this name."""
+        return self._opened(self._settings(name))
+
+    def list_queues(self) -> list[QueueSettings]:
+        """The settings of all queues, by name; `DataLoss` if those of one are damaged."""
+        with ThreadPoolExecutor(_FETCHERS, "jjq-queues") as pool:
+            found = pool.map(self._find_settings, self._folders())
+            return sorted((settings for settings in found if settings is not None), key=lambda s: s.name)
+
+    def queue_names(self) -> list[str]:
+        """The names of all queues, also of one that is damaged: so that the others can be served."""
+        with ThreadPoolExecutor(_FETCHERS, "jjq-queues") as pool:
+            folders = list(self._folders())
+            return sorted(
+                name for name, there in zip(folders, pool.map(self._exists, folders), strict=True) if there
+            )
+
+    def verify(self, name: str, progress: Progress | None = None) -> Report:
+        """Check every file of a queue, also of one that is too damaged to be opened."""
+        try:
+            settings = self._settings(name)
+        except DataLoss as loss:
+            defect = Defect("metadata damaged", paths.queue(name), str(loss))
+            return Report(name, blocks=0, elements=0, stored_bytes=0, chain="", defects=(defect,))
+        return verify(Shelf(self._objects, settings), progress)
+
+    def _opened(self, settings: QueueSettings) -> ColdQueue:
+        shelf = Shelf(self._objects, settings, self._cache)
+        return ColdQueue(shelf, self._clock, self._chance, load.load(shelf))
+
+    def _settings(self, name: str) -> QueueSettings:
+        settings = self._find_settings(paths.check_name(name))
+        if settings is None:
+            raise NotFound(f"no queue {name}: create it, or correct the name")
+        return settings
+
+    def _find_settings(self, name: str) -> QueueSettings | None:
+        key = paths.queue(name)
+        try:
+            return queue.decode(self._objects.get(key).data, key)
+        except NotFound:
+            return None
+
+    def _exists(self, name: str) -> bool:
+        try:
+            self._objects.head(paths.queue(name))
+        except NotFound:
+            return False
+        return True
+
+    def _folders(self) -> Iterator[str]:
+        """Folders under queues/, by jumping from one to the next: a queue may hold millions of objects."""
+        after = ""
+        while (info := next(self._objects.list(paths.QUEUES, after), None)) is not None:
+            folder = info.key.split("/")[1]
+            if paths.is_name(folder):
+                yield folder
+            after = f"{paths.QUEUES}{folder}/{_AFTER_ALL}"
+
+    def _read_id(self) -> str | None:
+        try:
+            data = self._objects.get(paths.STORE).data
+        except NotFound:
+            return None
+        fields = document.unseal(data, paths.STORE, FORMAT)
+        identity = fields.get("store")
+        if not isinstance(identity, str):
+            raise DataLoss(f"{paths.STORE} does not describe a store", key=paths.STORE)
+        return identity
+
+    def _claim(self) -> None:
+        """Make sure that the root is marked as a store of ours before anything is put into it."""
+        if self._id is None:
+            fields = {"store": self._chance.token(), "created": self._clock.now_us()}
+            with suppress(Conflict):  # another process was quicker: its identity counts
+                self._objects.put_if_absent(paths.STORE, document.seal(fields, FORMAT))
+            self._id = self._read_id()
+
+
+def _shown(settings: QueueSettings) -> str:
+    return (
+        f"content={settings.content} block_bytes={settings.block_bytes} block_seconds={settings.block_seconds:g}; "
+        f"use those or another name"
+    )

@@ -1,0 +1,286 @@
+"""Group commit: everything that waits becomes one journal write and one fdatasync.
+
+There is one committer for all queues of a node and one group in flight. While the disk works, the
+event loop gathers the next group, so a slow disk makes larger groups instead of longer queues.
+
+An entry is prepared when its group is formed (offsets are assigned then), settled once the group is
+durable, or failed. A rejection that rests on what is in the group is settled with it, never before.
+A write that failed for lack of space was refused before a byte of it was written: its entries fail
+for certain. Any other failure poisons the journal: the outcome of the group is unknown, and
+everything after it is refused until the process starts anew, since a second fsync proves nothing.
+
+Where a single small entry waits and the disk has been quick, the write happens on the event loop
+itself: handing it to a thread and back costs as much as the write. A disk that stalls is found out
+once, and then gets its thread until it has been quick for a while (`_Pace`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Any, Final, Protocol, TypeVar
+
+from coldstore.clock import Clock
+from coldstore.errors import Exhausted, Unavailable
+from hotstore.journal import Journal, Record
+
+T = TypeVar("T")
+
+_QUICK_SECONDS: Final = 0.001
+_QUICK_IN_A_ROW: Final = 32
+
+
+class Entry(Protocol):
+    """Something to be made durable. All its methods run on the event loop."""
+
+    bytes: int
+
+    def prepare(self) -> None:
+        """The group is being formed: assign what must be assigned, in this order."""
+        ...
+
+    def written(self) -> None:
+        """The group is in the page cache."""
+        ...
+
+    def settle(self, sequence: int) -> None:
+        """The group is durable as journal batch `sequence`."""
+        ...
+
+    def fail(self, error: Exception) -> None:
+        """The group was not written, or its outcome is unknown, as `error` says."""
+        ...
+
+
+class Source(Protocol):
+    """Turns prepared entries into records, all of one queue together; see `HotQueue` and `Moves`."""
+
+    def records(self) -> list[Record]: ...
+
+
+class _Pace:
+    """Whether the disk is quick enough to be waited for on the event loop."""
+
+    def __init__(self) -> None:
+        self._quick = 0
+
+    def note(self, seconds: float) -> None:
+        self._quick = self._quick + 1 if seconds < _QUICK_SECONDS else 0
+
+    @property
+    def quick(self) -> bool:
+        return self._quick >= _QUICK_IN_A_ROW
+
+
+class Committer:
+    """The only user of the journal once recovery is over."""
+
+    def __init__(
+        self, journal: Journal, clock: Clock, group_bytes_max: int, *, threaded: bool = True
+    ) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._group_bytes_max = group_bytes_max
+        self._threaded = threaded  # a simulation does everything inline
+        self._pace = _Pace()
+        self._inbox: deque[Entry] = deque()
+        self._sources: dict[Source, None] = {}
+        self._calls: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
+        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._busy = False  # a group or a call is on its way
+        self._begin_soon = False
+        self._notify_written = False
+        self._closing = False
+        self._idle: asyncio.Future[None] | None = None
+        self.poisoned: Exception | None = None
+        self.pending_bytes = 0
+        self.groups = 0
+        self.synced_bytes = 0
+        self.sync_seconds = 0.0
+
+    def start(self, on_poison: Callable[[Exception], None]) -> None:
+        self._on_poison = on_poison
+        self._loop = asyncio.get_running_loop()
+        if self._threaded:
+            self._thread = threading.Thread(target=self._serve, name="jjq-journal", daemon=True)
+            self._thread.start()
+
+    def submit(self, entry: Entry) -> None:
+        """Queue an entry for the next group. Raises if the journal is poisoned."""
+        if self.poisoned is not None:
+            raise Unavailable(
+                f"the journal failed ({self.poisoned}); start the server again"
+            ) from self.poisoned
+        if self._closing:
+            raise Unavailable("the store is closing; retry when it is back")
+        self.pending_bytes += entry.bytes
+        self._inbox.append(entry)
+        if self._busy:
+            return
+        if not self._begin_soon:  # whatever else is ready on the loop joins the group
+            self._begin_soon = True
+            self._loop.call_soon(self._begin)
+
+    def touch(self, source: Source) -> None:
+        """Called by an entry's `prepare`: `source` has records for the group that is being formed."""
+        self._sources[source] = None
+
+    def want_written(self) -> None:
+        """Called by an entry's `prepare`: tell this group when it is written, before it is synced."""
+        self._notify_written = True
+
+    async def call(self, work: Callable[[], T]) -> T:
+        """Run `work` on the journal between two groups, off the event loop."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._calls.append((work, future))
+        self._begin()
+        return await future
+
+    async def close(self) -> None:
+        """Commit what waits, then stop. Later submissions are refused."""
+        self._closing = True
+        while self._busy or self._inbox or self._calls:
+            self._idle = self._loop.create_future()
+            await self._idle
+        if self._threaded:
+            self._work.put(None)
+            self._thread.join()
+
+    # On the event loop ----------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Start on the next call or group, unless one is on its way."""
+        self._begin_soon = False
+        while not self._busy:
+            if self._calls:
+                work, future = self._calls.popleft()
+                self._run(work, lambda result, error, future=future: _answer(future, result, error))  # type: ignore[misc]
+            elif self._inbox:
+                self._commit_group()
+            else:
+                if self._idle is not None and not self._idle.done():
+                    self._idle.set_result(None)
+                return
+
+    def _commit_group(self) -> None:
+        group = self._form()
+        records = [record for source in self._sources for record in source.records()]
+        self._sources.clear()
+        if not records:  # a group of rejections alone rests on what is synced already
+            self._settle(group, -1, None)
+            return
+        written = self._written_call(group)
+        self._run(
+            lambda: self._write(records, written),
+            lambda sequence, error: self._settle(group, sequence, error),
+            inline=self._pace.quick and written is None,
+        )
+
+    def _form(self) -> list[Entry]:
+        group: list[Entry] = []
+        size = 0
+        while self._inbox and (not group or size + self._inbox[0].bytes <= self._group_bytes_max):
+            entry = self._inbox.popleft()
+            entry.prepare()
+            group.append(entry)
+            size += entry.bytes
+        return group
+
+    def _written_call(self, group: list[Entry]) -> Callable[[], None] | None:
+        if not self._notify_written:
+            return None
+        self._notify_written = False
+
+        def written() -> None:
+            for entry in group:
+                entry.written()
+
+        return written
+
+    def _settle(self, group: list[Entry], sequence: int, error: Exception | None) -> None:
+        if error is not None:
+            self._fail(group, error)
+            return
+        self.groups += 1
+        for entry in group:
+            self.pending_bytes -= entry.bytes
+            self.synced_bytes += entry.bytes
+            entry.settle(sequence)
+
+    def _fail(self, group: list[Entry], error: Exception) -> None:
+        certain = isinstance(error, Exhausted)
+        if not certain:
+            self.poisoned = error
+            error = Unavailable(
+                f"the journal failed while this was being written, its outcome is unknown: {error}"
+            )
+        for entry in group:
+            self.pending_bytes -= entry.bytes
+            entry.fail(error)
+        if certain:
+            return
+        while self._inbox:
+            entry = self._inbox.popleft()
+            self.pending_bytes -= entry.bytes
+            entry.fail(Unavailable("the journal failed; start the server again, then retry"))
+        self._on_poison(self.poisoned or error)
+
+    def _run(
+        self, work: Callable[[], Any], done: Callable[[Any, Exception | None], None], *, inline: bool = False
+    ) -> None:
+        """Do `work`, then `done` with its outcome on the event loop."""
+        self._busy = True
+        if inline or not self._threaded:
+            outcome = _outcome(work)
+            self._busy = False
+            done(*outcome)
+            return
+
+        def finish(result: Any, error: Exception | None) -> None:
+            self._busy = False
+            done(result, error)
+            self._begin()
+
+        self._work.put(lambda: self._post(finish, *_outcome(work)))
+
+    # In the journal's thread, or inline -----------------------------------------------------------
+
+    def _serve(self) -> None:
+        while (work := self._work.get()) is not None:
+            work()
+
+    def _post(
+        self, finish: Callable[[Any, Exception | None], None], result: Any, error: Exception | None
+    ) -> None:
+        if not self._loop.is_closed():  # a loop that was torn down has nobody left to tell
+            self._loop.call_soon_threadsafe(finish, result, error)
+
+    def _write(self, records: Sequence[Record], written: Callable[[], None] | None) -> int:
+        started = self._clock.monotonic()
+        sequence = self._journal.append(records)
+        if written is not None:
+            self._loop.call_soon_threadsafe(written)
+        self._journal.sync()
+        seconds = self._clock.monotonic() - started
+        self._pace.note(seconds)
+        self.sync_seconds += seconds
+        return sequence
+
+
+def _outcome(work: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    try:
+        return work(), None
+    except Exception as error:  # noqa: BLE001 - whatever the journal raises decides the fate of the group
+        return None, error
+
+
+def _answer(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+    if future.cancelled():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(result)

@@ -1,0 +1,163 @@
+"""The journal on a local disk.
+
+The layout is in `frame`, recovery in `walk` and `recovery`, the files kept ready in `spares`. One
+thread at a time drives it; only the preparation of segments runs in the background.
+
+    append   lay out, roll if the segment is full, one pwritev
+    sync     one fdatasync
+    roll     sync, then go on in the spare, which is durable already, name and header: no further wait
+    trim     rename whole segments into the pool, oldest first, each name durable before the next
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
+
+from coldstore import failpoint
+from coldstore.chance import Chance
+from coldstore.errors import InvalidInput, check
+from hotstore import frame
+from hotstore.disk import Disk
+from hotstore.journal import Batch, Damage, Poisoned, Record
+from hotstore.limits import PAGE_BYTES, SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
+from hotstore.recovery import Recovery, write_mark
+from hotstore.segment import Segment, Writer, retire
+from hotstore.spares import Background, Spares, Thread, room_needed
+
+
+class DiskJournal:
+    """A `Journal` over the root of `disk`, which it owns; see `hotstore.lock` for keeping others out.
+
+    `kinds` are the record kinds that the caller knows; others make `recover` refuse. `background`
+    belongs to the journal, which shuts it down.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        chance: Chance,
+        *,
+        segment_bytes: int = SEGMENT_BYTES_DEFAULT,
+        kinds: Container[int] | None = None,
+        background: Background | None = None,
+    ) -> None:
+        if not SEGMENT_BYTES_MIN <= segment_bytes <= SEGMENT_BYTES_MAX or segment_bytes % PAGE_BYTES:
+            raise InvalidInput(
+                f"segment_bytes must be a multiple of {PAGE_BYTES} from {SEGMENT_BYTES_MIN} to {SEGMENT_BYTES_MAX}"
+            )
+        self.next_sequence = 0
+        self.used_bytes = 0
+        self.damage: list[Damage] = []
+        self._disk = disk
+        self._kinds = kinds
+        self._segment_bytes = segment_bytes
+        self._spares = Spares(disk, chance, segment_bytes, background or Thread())
+        self._segments: list[Segment] = []  # that have batches, oldest first
+        self._active: Writer | None = None  # None before recovery and after close
+        self._synced_upto = 0
+        self._poison: OSError | None = None
+
+    def recover(self) -> Iterator[Batch]:
+        """Yield every live batch in order; the journal may be written once this has ended."""
+        check(self._active is None, "a journal is recovered once")
+        with self._poisoning("recovery"):
+            self._disk.make_directory()
+            recovery = Recovery(self._disk, self._spares, self._kinds)
+            self.damage = recovery.walk.damage
+            yield from recovery.batches()
+            self._segments, self._active = recovery.finish()
+        self.next_sequence = self._synced_upto = recovery.walk.next_sequence
+        self.used_bytes = sum(segment.used_bytes for segment in self._segments)
+        self._spares.prepare(self._synced_upto)
+
+    def append(self, records: Sequence[Record]) -> int:
+        """Write one batch, atomically; durable after `sync`."""
+        active = self._writable()
+        body = frame.lay_out(records, self._segment_bytes - PAGE_BYTES)
+        if body.span > active.room:
+            active = self._roll(active)
+        sequence = self.next_sequence
+        with self._poisoning("write"):
+            active.write(body, sequence, self._synced_upto)
+        self._count(active, sequence, body.span)
+        failpoint.reach("journal.written")
+        return sequence
+
+    def sync(self) -> None:
+        """Return when everything appended is durable."""
+        active = self._writable()
+        if self._synced_upto == self.next_sequence:
+            return
+        with self._poisoning("fdatasync"):
+            active.sync()
+        self._synced_upto = self.next_sequence
+        failpoint.reach("journal.synced")
+
+    def trim(self, before: int) -> None:
+        """Free the segments that have only batches below `before`.
+
+        The last segment that has a batch stays, because the sequence of the next one follows from it.
+        """
+        self._writable()
+        if len(self._segments) < 2 or self._segments[0].last >= before:
+            return
+        while len(self._segments) > 1 and self._segments[0].last < before:
+            with self._poisoning("trim"), room_needed():
+                free = retire(self._disk, self._segments[:1])
+                self.used_bytes -= self._segments.pop(0).used_bytes
+                self._spares.put_back(free)
+        failpoint.reach("journal.trimmed")
+
+    def close(self, clean: bool = True) -> None:
+        """Sync and mark the journal clean, unless it is poisoned; free what it holds. May be repeated."""
+        active, self._active = self._active, None
+        try:
+            if active and clean and not self._poison:
+                with self._poisoning("close"):
+                    active.sync()
+                    write_mark(self._disk, self.next_sequence)
+        finally:
+            if active:
+                active.close()
+            self._spares.close()
+
+    def _writable(self) -> Writer:
+        if self._poison:
+            raise Poisoned(
+                f"the journal failed earlier ({self._poison}): restart the process"
+            ) from self._poison
+        if self._active is None:
+            raise AssertionError("a journal is recovered before it is used, and not used after close")
+        return self._active
+
+    def _roll(self, active: Writer) -> Writer:
+        """Go on in the next segment. The old one is synced first: only the last may have a torn tail."""
+        self.sync()
+        with self._poisoning("preparing a segment"):
+            writer = self._spares.take(self._synced_upto)
+        self._active = writer
+        active.close()
+        failpoint.reach("journal.rolled")
+        return writer
+
+    def _count(self, active: Writer, sequence: int, span: int) -> None:
+        if not self._segments or self._segments[-1].number != active.header.number:
+            self._segments.append(Segment(active.header.number, sequence, sequence, 0))
+        self._segments[-1].last = sequence
+        self._segments[-1].used_bytes += span
+        self.used_bytes += span
+        self.next_sequence = sequence + 1
+        if active.room < active.header.segment_bytes // 2:
+            self._spares.reserve()
+
+    @contextmanager
+    def _poisoning(self, doing: str) -> Iterator[None]:
+        """Any error of the disk leaves the state unknown: say so now and in every later call."""
+        try:
+            yield
+        except OSError as error:
+            self._poison = error
+            raise Poisoned(
+                f"the journal failed ({doing}: {error}), so what is durable is unknown: restart the process"
+            ) from error

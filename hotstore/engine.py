@@ -1,0 +1,186 @@
+"""The parts of a node's store, put together; started, and closed in the right order.
+
+Nothing is served before the journal was replayed and its tail made durable. What a start reads is
+the journal, bounded by its budget; the cold side of a queue is read when the queue is first used,
+and subscribers' blocks in the background.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from coldstore.chance import Chance
+from coldstore.clock import Clock
+from coldstore.errors import JjqError
+from coldstore.store import ColdStore
+from hotstore.admission import Admission, Usage
+from hotstore.checkpoint import Checkpointer
+from hotstore.committer import Committer
+from hotstore.entries import Moves
+from hotstore.hotblocks import HotBlocks
+from hotstore.hotstore import HotStore
+from hotstore.journal import Journal
+from hotstore.maintenance import Maintenance, Parts
+from hotstore.reading import Reading
+from hotstore.registry import Registry
+from hotstore.relational import Relational
+from hotstore.replay import Replay
+from hotstore.runner import InlineRunner, Runner, ThreadRunner
+from hotstore.sealer import Sealer
+from hotstore.settings import HotSettings
+from hotstore.subscriber import Subscriber
+
+log = logging.getLogger("jjq.hotstore")
+
+_WARM_SHARE = 2  # start-up fills at most one in so many parts of the budget with subscribers' blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Runners:
+    """Threads for sealing and for reading the cold store, so that neither waits for the other."""
+
+    seal: Runner
+    load: Runner
+    threaded: bool = True
+
+    @classmethod
+    def threads(cls) -> Runners:
+        return cls(ThreadRunner("jjq-seal", 2), ThreadRunner("jjq-load", 4))
+
+    @classmethod
+    def inline(cls) -> Runners:
+        """Everything on one thread, for simulation."""
+        return cls(InlineRunner(), InlineRunner(), threaded=False)
+
+    def close(self) -> None:
+        self.load.close()
+        self.seal.close()
+
+
+class Engine:
+    """One node's store and what keeps it going."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        cold: ColdStore,
+        relational: Callable[[Registry], Relational],
+        settings: HotSettings,
+        clock: Clock,
+        chance: Chance,
+        runners: Runners,
+        free_bytes: Callable[[], int],
+        on_closed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.usage = Usage()
+        self.journal = journal
+        self.settings = settings
+        self._clock = clock
+        self._runners = runners
+        self.committer = Committer(journal, clock, settings.group_bytes_max, threaded=runners.threaded)
+        self.registry = Registry(cold, self.committer, runners.load, clock, self.usage)
+        self.blocks = HotBlocks(settings.hot_bytes_max, runners.load, clock)
+        self.sealer = Sealer(self.blocks, self.committer, runners.seal, clock)
+        self.registry.on_grown = self.sealer.grown
+        self.checkpointer = Checkpointer(self.registry, self.committer, journal, settings.segment_bytes)
+        self.relational = relational(self.registry)
+        reading = Reading(self.blocks, Moves(self.committer, self._moved), clock)
+        admission = Admission(settings, self._usage)
+        self.store = HotStore(
+            self.registry,
+            self.committer,
+            admission,
+            reading,
+            self.blocks,
+            self.sealer,
+            runners.load,
+            clock,
+            chance,
+        )
+        self.maintenance = Maintenance(
+            Parts(
+                self.registry, self.blocks, self.sealer, self.checkpointer, self.relational, runners.seal,
+                self.usage, free_bytes,
+            ),
+            settings,
+            clock,
+        )  # fmt: skip
+        self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        self._warming: asyncio.Task[None] | None = None
+        self._closed = False
+
+        self._on_closed = on_closed
+        self.store.closes(self.close)
+
+    def _moved(self, subscriber: Subscriber) -> None:
+        self.registry.changed_subscribers.add(subscriber)
+
+    def _usage(self) -> Usage:
+        self.usage.journal_bytes = self.journal.used_bytes
+        return self.usage
+
+    async def start(self, *, background: bool = True) -> None:
+        """Recover, then serve. Without `background` nothing happens on its own: a simulation steps."""
+        replay = Replay(self.registry, self._clock)
+        await self._runners.load.run(lambda: replay.run(self.journal))
+        for damage in self.journal.damage:
+            log.error("journal: %s", damage)
+        self.usage.unsealed_bytes = sum(queue.unsealed_bytes for queue in self.registry.queues.values())
+        self.checkpointer.floor = replay.first_sequence or 0
+        self.committer.start(self._poisoned)
+        if not self.registry.queues:
+            await self.registry.discover()
+        if background:
+            self.maintenance.start()
+            self._warming = asyncio.create_task(self._warm(), name="jjq-warm")
+
+    def _poisoned(self, error: Exception) -> None:
+        log.critical("the journal failed, nothing more is acknowledged: %s", error)
+        if not self.failed.done():
+            self.failed.set_result(error)
+
+    async def _warm(self) -> None:
+        """Load the blocks that awake subscribers are in, as far as the budget goes."""
+        for subscriber in list(self.registry.subscribers.values()):
+            if self.blocks.bytes > self.blocks.budget_bytes // _WARM_SHARE:
+                return
+            if subscriber.asleep or subscriber.deleted:
+                continue
+            try:
+                queue = await self.registry.queue(subscriber.queue.name)
+                if subscriber.offset < queue.next and queue.in_memory(subscriber.offset) is None:
+                    await self.blocks.get(queue, subscriber.offset, subscriber)
+            except JjqError as error:
+                log.warning("could not load the block of subscriber %s: %s", subscriber.id, error)
+
+    async def close(self) -> None:
+        """Finish what is in flight, write a checkpoint, leave the tail in the journal (or seal it)."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._warming is not None:
+            self._warming.cancel()
+            await asyncio.wait([self._warming])
+        await self.maintenance.stop()
+        clean = self.committer.poisoned is None
+        if clean:
+            await self._settle()
+        await self.sealer.close()
+        await self.committer.close()
+        await self._runners.load.run(lambda: self.journal.close(clean=self.committer.poisoned is None))
+        self._runners.close()
+        self._on_closed()
+
+    async def _settle(self) -> None:
+        try:
+            if self.settings.seal_on_close:
+                for queue in [q for q in self.registry.queues.values() if len(q.tail) or q.sealing]:
+                    await self.sealer.seal(await self.registry.queue(queue.name))
+            await self.checkpointer.write()
+            await self.checkpointer.trim()
+            await self.relational.write()
+        except JjqError as error:
+            log.warning("closing: %s; the journal keeps everything", error)

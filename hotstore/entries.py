@@ -1,0 +1,120 @@
+"""What goes through the journal besides pushes: subscribers' moves, and rows of state."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from coldstore.errors import Exhausted
+from hotstore import records
+from hotstore.committer import Committer
+from hotstore.journal import Record
+from hotstore.subscriber import Subscriber
+
+
+class Moves:
+    """Gathers the moves of one group into one record; of several moves of a subscriber the last counts."""
+
+    def __init__(self, committer: Committer, changed: Callable[[Subscriber], None]) -> None:
+        self._committer = committer
+        self._changed = changed
+        self._rows: dict[int, tuple[int, int, int]] = {}
+
+    def note(self, subscriber: Subscriber, previous: int, offset: int) -> None:
+        self._rows[subscriber.number] = (subscriber.number, previous, offset)
+        self._committer.touch(self)
+        self._changed(subscriber)
+
+    def records(self) -> list[Record]:
+        rows, self._rows = self._rows, {}
+        return [records.positions(rows.values())] if rows else []
+
+    async def commit(self, subscriber: Subscriber, base: int | None = None) -> None:
+        """Make the subscriber's present position durable. A pop says from where it moved: `base`."""
+        entry = MoveEntry(self, subscriber, base)
+        self._committer.submit(entry)
+        await entry.reply
+
+
+class MoveEntry:
+    """A subscriber's new position on its way into the journal.
+
+    Pops do not wait for each other: the second is journalled on top of the first. Should the first
+    fail for lack of space, the second no longer follows what the journal has, and fails as well; the
+    last of them to fail puts the subscriber back to where the journal has it. So nothing is skipped.
+    """
+
+    __slots__ = ("_base", "_error", "_moves", "_offset", "_previous", "_subscriber", "bytes", "reply")
+
+    def __init__(self, moves: Moves, subscriber: Subscriber, base: int | None) -> None:
+        self._moves = moves
+        self._subscriber = subscriber
+        self._base = base
+        self._previous = subscriber.previous
+        self._offset = subscriber.offset
+        self._error: Exception | None = None
+        self.bytes = 24
+        self.reply: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def prepare(self) -> None:
+        if self._base is not None and self._base != self._subscriber.noted[1]:
+            self._error = Exhausted("an earlier pop of this subscriber failed for lack of space: pop again")
+            return
+        self._subscriber.noted = (self._previous, self._offset)
+        self._moves.note(self._subscriber, self._previous, self._offset)
+
+    def written(self) -> None:
+        return None
+
+    def settle(self, sequence: int) -> None:
+        if self._error is not None:
+            self.fail(self._error)
+            return
+        self._subscriber.durable = (self._previous, self._offset)
+        if not self.reply.done():
+            self.reply.set_result(None)
+
+    def fail(self, error: Exception) -> None:
+        subscriber = self._subscriber
+        if self._error is None:
+            subscriber.noted = subscriber.durable
+        if (subscriber.previous, subscriber.offset) == (self._previous, self._offset):
+            subscriber.previous, subscriber.offset = subscriber.durable
+        if not self.reply.done():
+            self.reply.set_exception(error)
+
+
+class StateEntry:
+    """Rows of state. They are made when the group is formed, so that their order is the journal's."""
+
+    __slots__ = ("_committer", "_make", "bytes", "reply")
+
+    def __init__(self, committer: Committer, make: Callable[[], list[Record]]) -> None:
+        self._committer = committer
+        self._make = make
+        self.bytes = 1_024
+        self.reply: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def prepare(self) -> None:
+        self._committer.touch(self)
+
+    def records(self) -> list[Record]:
+        return self._make()
+
+    def written(self) -> None:
+        return None
+
+    def settle(self, sequence: int) -> None:
+        if not self.reply.done():
+            self.reply.set_result(sequence)
+
+    def fail(self, error: Exception) -> None:
+        if not self.reply.done():
+            self.reply.set_exception(error)
+
+
+async def commit_state(committer: Committer, make: Callable[[], list[Record]]) -> int:
+    """Journal what `make` returns; gives the journal's sequence number of it."""
+    entry = StateEntry(committer, make)
+    committer.submit(entry)
+    return await entry.reply

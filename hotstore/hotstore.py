@@ -1,0 +1,305 @@
+"""The hot store: the `Store` of this node.
+
+    push   admission → queue's writer → committer → journal        (acknowledged) → sealer → cold store
+    pop    hot-hot block | sealing | hot block | cold store → position → committer → journal
+
+Everything but the journal's disk and the cold store happens on one event loop, so there is no lock
+in the data path. Start it with `opening.open_store`, which recovers the journal first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pyarrow as pa
+
+from coldstore.batch import check_content, check_payload
+from coldstore.chance import Chance
+from coldstore.clock import Clock
+from coldstore.errors import Conflict, InvalidInput, JjqError
+from coldstore.limits import BLOCK_BYTES_DEFAULT, BLOCK_SECONDS_DEFAULT, OFFSET_MAX
+from coldstore.paths import check_name
+from coldstore.queue import QueueSettings, check_settings
+from hotstore import records, starts
+from hotstore.admission import Admission
+from hotstore.committer import Committer
+from hotstore.entries import commit_state
+from hotstore.hotblocks import HotBlocks
+from hotstore.listing import list_blocks
+from hotstore.places import QueuePlace
+from hotstore.port import STAGES, BlockInfo, Popped, QueueInfo, Receipt, Resolved, Stage, SubscriberInfo
+from hotstore.producers import check_identity
+from hotstore.push import PushEntry
+from hotstore.queue import HotQueue
+from hotstore.reading import Reading
+from hotstore.registry import Registry
+from hotstore.runner import Runner
+from hotstore.sealer import Sealer
+from hotstore.subscriber import Subscriber
+
+
+class HotStore:
+    """Verbs of `port.Store`, and nothing else: each checks its input and asks the part that knows."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        committer: Committer,
+        admission: Admission,
+        reading: Reading,
+        blocks: HotBlocks,
+        sealer: Sealer,
+        runner: Runner,
+        clock: Clock,
+        chance: Chance,
+    ) -> None:
+        self._registry = registry
+        self._committer = committer
+        self._admission = admission
+        self._reading = reading
+        self._blocks = blocks
+        self._sealer = sealer
+        self._runner = runner
+        self._clock = clock
+        self._chance = chance
+        self._close: Callable[[], Awaitable[None]] | None = None
+
+    def closes(self, close: Callable[[], Awaitable[None]]) -> None:
+        """The engine says how to close what it put together."""
+        self._close = close
+
+    async def close(self) -> None:
+        """Finish what is in flight and let go of the data directory; what is not cold stays in the journal."""
+        if self._close is not None:
+            await self._close()
+
+    def gauges(self) -> dict[str, float]:
+        """Figures for an operator, by name: what is held, what is exposed, how quick the disk is."""
+        queues = self._registry.queues.values()
+        oldest = [q.tail.opened for q in queues if len(q.tail)] + [
+            b.opened for q in queues for b in q.sealing
+        ]
+        return {
+            "journal_bytes": float(self._admission.usage.journal_bytes),
+            "journal_syncs_total": float(self._committer.groups),
+            "journal_sync_seconds_total": self._committer.sync_seconds,
+            "exposed_bytes": float(self._admission.usage.unsealed_bytes),
+            "exposed_seconds": self._clock.monotonic() - min(oldest) if oldest else 0.0,
+            "pending_bytes": float(self._committer.pending_bytes),
+            "hot_bytes": float(self._blocks.bytes),
+            "hot_loads_total": float(self._blocks.loads),
+            "blocks_sealed_total": float(self._sealer.sealed),
+            "pushes_refused_total": float(self._admission.refused),
+            "disk_free_bytes": float(self._admission.usage.disk_free_bytes),
+            "queues": float(len(self._registry.queues)),
+            "subscribers": float(len(self._registry.subscribers)),
+        }
+
+    # Queues ---------------------------------------------------------------------------------------
+
+    async def create_queue(
+        self,
+        name: str,
+        *,
+        content: str = "bytes",
+        block_bytes: int | None = None,
+        block_seconds: float | None = None,
+    ) -> QueueInfo:
+        settings = QueueSettings(
+            name=check_name(name),
+            id="",
+            content=check_content(content),
+            block_bytes=BLOCK_BYTES_DEFAULT if block_bytes is None else block_bytes,
+            block_seconds=BLOCK_SECONDS_DEFAULT if block_seconds is None else block_seconds,
+        )
+        return (await self._registry.create(check_settings(settings))).info()
+
+    async def get_queue(self, name: str) -> QueueInfo:
+        if isinstance(name, str) and "/" in name:
+            return (await self._registry.subscriber(name)).queue.info()
+        return (await self._registry.queue(name)).info()
+
+    async def list_queues(self) -> list[QueueInfo]:
+        return [(await self._registry.queue(name)).info() for name in sorted(self._registry.queues)]
+
+    async def list_blocks(self, queue: str) -> list[BlockInfo]:
+        return list_blocks(await self._registry.queue(queue), self._blocks)
+
+    async def seal(self, queue: str) -> QueueInfo:
+        """Seal the hot-hot block now; for operators, tests and tours."""
+        found = await self._registry.queue(queue)
+        await self._sealer.seal(found)
+        return found.info()
+
+    # Subscribers ----------------------------------------------------------------------------------
+
+    async def create_subscriber(
+        self,
+        queue: str,
+        name: str | None = None,
+        start: str = "end",
+        *,
+        clamp: bool = False,
+        dry_run: bool = False,
+    ) -> SubscriberInfo:
+        found = await self._registry.queue(queue)
+        name = f"sub-{self._chance.token()[:12]}" if name is None else check_name(name, "subscriber")
+        point = starts.parse(start)
+        existing = found.subscribers.get(name)
+        if existing is not None and not dry_run:
+            return await self._existing(existing, start, clamp)
+        resolved = await starts.resolve(point, self._place(found), clamp=clamp)
+        existing = found.subscribers.get(name)  # resolving may have read a block meanwhile
+        if existing is not None and not dry_run:
+            return await self._existing(existing, start, clamp)
+        if dry_run:
+            return self._imagined(found, name, start, resolved)
+        offset = found.next if point.kind == "end" else resolved.offset
+        subscriber = self._registry.add_subscriber(found, name, start, clamp, self._clock.now_us())
+        subscriber.place(offset, offset)
+        try:
+            await self._store(subscriber)
+        except JjqError:
+            self._registry.drop_subscriber(subscriber)
+            raise
+        return subscriber.info(resolved)
+
+    async def _store(self, subscriber: Subscriber) -> None:
+        await commit_state(self._committer, lambda: [records.rows(records.SUBSCRIBERS, [subscriber.row()])])
+        subscriber.stored = True
+
+    async def _existing(self, subscriber: Subscriber, start: str, clamp: bool) -> SubscriberInfo:
+        if (subscriber.start, subscriber.clamp) == (start, clamp):
+            if not subscriber.stored:  # the first request for it is still on its way to the disk
+                await self._store(subscriber)
+            return subscriber.info()
+        raise Conflict(
+            f"subscriber {subscriber.id} exists and was created with start {subscriber.start!r}: use it, seek it, or "
+            f"choose another name"
+        )
+
+    def _imagined(self, queue: HotQueue, name: str, start: str, resolved: Resolved) -> SubscriberInfo:
+        subscriber = Subscriber(0, name, queue, start, False, self._clock.now_us())
+        subscriber.place(resolved.offset, resolved.offset)
+        return subscriber.info(resolved)
+
+    async def get_subscriber(self, subscriber: str) -> SubscriberInfo:
+        return (await self._registry.subscriber(subscriber)).info()
+
+    async def list_subscribers(self, queue: str | None = None) -> list[SubscriberInfo]:
+        names = sorted(self._registry.queues) if queue is None else [queue]
+        found = [await self._registry.queue(name) for name in names]
+        return [
+            found_queue.subscribers[name].info()
+            for found_queue in found
+            for name in sorted(found_queue.subscribers)
+        ]
+
+    async def delete_subscriber(self, subscriber: str) -> None:
+        found = await self._registry.subscriber(subscriber)
+        await commit_state(self._committer, lambda: [records.rows(records.GONE, [[found.number]])])
+        self._registry.drop_subscriber(found)
+        self._blocks.leave(found)
+        found.queue.wake()
+
+    async def seek(
+        self, subscriber: str, start: str, *, clamp: bool = False, dry_run: bool = False
+    ) -> SubscriberInfo:
+        found = await self._registry.subscriber(subscriber)
+        resolved = await starts.resolve(starts.parse(start), self._place(found.queue), clamp=clamp)
+        if dry_run:
+            return self._imagined(found.queue, found.name, found.start, resolved)
+        await self._reading.seek(found, resolved.offset)
+        return found.info(resolved)
+
+    async def sleep(self, subscriber: str) -> SubscriberInfo:
+        found = await self._registry.subscriber(subscriber)
+        self._blocks.leave(found)
+        return await self._set_asleep(found, True)
+
+    async def wakeup(self, subscriber: str) -> SubscriberInfo:
+        found = await self._registry.subscriber(subscriber)
+        if found.offset < found.queue.next and found.queue.in_memory(found.offset) is None:
+            await self._blocks.get(found.queue, found.offset, found)
+        return await self._set_asleep(found, False)
+
+    async def _set_asleep(self, subscriber: Subscriber, asleep: bool) -> SubscriberInfo:
+        if subscriber.asleep != asleep:
+            subscriber.asleep = asleep
+            await self._store(subscriber)
+        return subscriber.info()
+
+    def _place(self, queue: HotQueue) -> QueuePlace:
+        return QueuePlace(queue, self._blocks, self._runner, self._clock)
+
+    # Elements -------------------------------------------------------------------------------------
+
+    async def push(
+        self,
+        queue: str,
+        payload: pa.RecordBatch,
+        *,
+        producer: str | None = None,
+        sequence: int | None = None,
+        expected_offset: int | None = None,
+        stage: Stage = "synced",
+    ) -> Receipt:
+        found = self._registry.queues.get(queue)
+        if found is None or found.cold is None:
+            found = await self._registry.queue(queue)
+        if found.damage is not None:
+            raise found.damage
+        if stage not in STAGES:
+            raise InvalidInput(f"stage {stage!r} is not known: use one of {', '.join(STAGES)}")
+        check_identity(producer, sequence)
+        payload = check_payload(payload, found.content)
+        if expected_offset is not None and not 0 <= expected_offset <= OFFSET_MAX:
+            raise InvalidInput(f"expected_offset must not be negative, not {expected_offset}")
+        entry = PushEntry(found, payload, producer, sequence, expected_offset, stage)
+        entry.on_settled = self._admission.leave  # admitted until the journal has it, whoever still waits
+        await self._admission.enter(entry.bytes)
+        try:
+            self._committer.submit(entry)
+        except JjqError:
+            self._admission.leave(entry.bytes)
+            raise
+        return await entry.reply
+
+    async def pop(
+        self, subscriber: str, max: int = 1, wait: float = 0.0, *, position: int | None = None
+    ) -> Popped:
+        _check_read(max, wait)
+        return await self._reading.pop(await self._registry.subscriber(subscriber), max, wait, position)
+
+    async def peek(self, subscriber: str, max: int = 1, wait: float = 0.0) -> Popped:
+        _check_read(max, wait)
+        return await self._reading.peek(await self._registry.subscriber(subscriber), max, wait)
+
+    async def confirm(self, subscriber: str, offset: int) -> None:
+        await self._reading.confirm(await self._registry.subscriber(subscriber), offset)
+
+    async def read(
+        self, queue: str, start: str = "beginning", end: str | None = None, *, follow: bool = False
+    ) -> AsyncIterator[pa.RecordBatch]:
+        if follow and end is not None:
+            raise InvalidInput("a read that follows has no end: leave out end, or follow")
+        found = await self._registry.queue(queue)
+        place = self._place(found)
+        first = (await starts.resolve(starts.parse(start), place)).offset
+        last = None if follow else found.next
+        if end is not None:
+            last = (await starts.resolve(starts.parse(end), place)).offset
+        if last is not None and first > last:
+            raise InvalidInput(
+                f"the read starts at {first}, after its end {last}: swap or correct start and end"
+            )
+        async for batch in self._reading.read(found, first, last):
+            yield batch
+
+
+def _check_read(rows: int, wait: float) -> None:
+    if not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
+        raise InvalidInput(f"max must be a whole number from 1 on, not {rows!r}")
+    if not isinstance(wait, int | float) or not math.isfinite(wait) or wait < 0:
+        raise InvalidInput(f"wait must be a number of seconds from 0 on, not {wait!r}")

@@ -1,0 +1,44 @@
+"""The limits of the hot store's journal, units last, with the relations between them checked at import.
+
+Limits that wire, journal and block share (elements, batches) are in `coldstore.limits`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from coldstore.errors import check
+from coldstore.limits import BATCH_BYTES_MAX, GIB, KIB, MIB
+
+# A batch owns whole pages, so writing one never rewrites a sector that holds another: 4 KiB is the
+# physical sector of today's disks and the page of the kernel's cache.
+PAGE_BYTES: Final = 4 * KIB
+
+SEGMENT_BYTES_MIN: Final = 4 * PAGE_BYTES  # for tests; a header, two batches and an end
+SEGMENT_BYTES_DEFAULT: Final = 64 * MIB
+SEGMENT_BYTES_MAX: Final = 1 * GIB  # a damaged size can never ask for more
+
+JOURNAL_BATCH_BYTES_MAX: Final = 24 * MIB  # everything that one group commit writes, framing included
+JOURNAL_RECORDS_MAX: Final = 1_000_000  # in one batch
+
+# Pieces below this are joined before they are written: one copy costs less than one more iovec and
+# one more checksum call. Larger ones go to the kernel from where they lie.
+GATHER_BYTES_MAX: Final = 32 * KIB
+
+SCAN_BYTES: Final = 8 * MIB  # read at once in recovery; the memory that recovery needs
+ZERO_BYTES: Final = 1 * MIB  # written at once when a new segment is filled with zeros
+FREE_SEGMENTS_MAX: Final = 2  # kept for reuse; the others are given back to the file system
+
+# Idempotent producers, per queue
+PRODUCERS_MAX: Final = 10_000
+PRODUCER_RECEIPTS_MAX: Final = 64  # pushes of one producer that may be in flight, and retried
+
+CHECKPOINT_ROWS: Final = 500  # in one record, so that no group waits for a long one
+
+check(
+    BATCH_BYTES_MAX < JOURNAL_BATCH_BYTES_MAX, "an admitted batch and its framing must fit into the journal"
+)
+check(JOURNAL_BATCH_BYTES_MAX < SEGMENT_BYTES_DEFAULT, "a batch must fit into a segment")
+check(SEGMENT_BYTES_MIN <= SEGMENT_BYTES_DEFAULT <= SEGMENT_BYTES_MAX, "segment sizes contradict")
+check(ZERO_BYTES % PAGE_BYTES == 0 and SCAN_BYTES % PAGE_BYTES == 0, "reads and writes must be whole pages")
+check(SEGMENT_BYTES_DEFAULT % PAGE_BYTES == 0, "a segment must be whole pages")

@@ -1,0 +1,126 @@
+"""What a node does on its own, now and then: seal by age, checkpoint, trim, merge, sweep, forget.
+
+`once` is one round; a simulation calls it itself, a running node every `maintain_seconds`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from coldstore.clock import Clock
+from coldstore.errors import JjqError
+from hotstore.admission import Usage
+from hotstore.checkpoint import Checkpointer
+from hotstore.hotblocks import HotBlocks
+from hotstore.queue import HotQueue
+from hotstore.registry import Registry
+from hotstore.relational import Relational
+from hotstore.runner import Runner
+from hotstore.sealer import Sealer
+from hotstore.settings import HotSettings
+from hotstore.subscriber import Subscriber
+
+log = logging.getLogger("jjq.hotstore")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What maintenance looks after."""
+
+    registry: Registry
+    blocks: HotBlocks
+    sealer: Sealer
+    checkpointer: Checkpointer
+    relational: Relational
+    runner: Runner
+    usage: Usage
+    free_bytes: Callable[[], int]
+
+
+class Maintenance:
+    """Runs beside the verbs, never in their way."""
+
+    def __init__(self, parts: Parts, settings: HotSettings, clock: Clock) -> None:
+        self._parts = parts
+        self._settings = settings
+        self._clock = clock
+        self._task: asyncio.Task[None] | None = None
+        self._due: dict[str, float] = {}
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="jjq-maintenance")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.maintain_seconds)
+            try:
+                await self.once()
+            except JjqError as error:
+                log.warning("maintenance: %s", error)
+            except Exception:
+                log.exception("maintenance failed")
+
+    async def once(self) -> None:
+        """One round."""
+        parts = self._parts
+        parts.usage.disk_free_bytes = parts.free_bytes()
+        for queue in list(parts.registry.queues.values()):
+            self._seal_old(queue)
+        self._put_to_sleep()
+        if self._every("forget", self._settings.producer_seconds / 100):
+            self._forget_producers()
+        if parts.checkpointer.due():
+            await parts.checkpointer.write()
+        await parts.checkpointer.trim()
+        if self._every("catalog", self._settings.checkpoint_seconds):
+            await parts.relational.write()
+        if self._every("sweep", self._settings.sweep_seconds):
+            await self._sweep()
+        if self._every("merge", self._settings.merge_seconds):
+            await self._merge()
+
+    def _every(self, what: str, seconds: float) -> bool:
+        now = self._clock.monotonic()
+        if now < self._due.get(what, 0.0):
+            return False
+        self._due[what] = now + seconds
+        return True
+
+    def _seal_old(self, queue: HotQueue) -> None:
+        if queue.cold is not None:
+            self._parts.sealer.seal_old(queue)
+        elif len(queue.tail) and self._clock.monotonic() - queue.tail.opened >= queue.settings.block_seconds:
+            self._parts.registry.open_soon(queue.name)  # recovered and not asked for yet: its turn comes next
+
+    def _put_to_sleep(self) -> None:
+        idle = self._clock.monotonic() - self._settings.idle_seconds
+        for reader in self._parts.blocks.readers():
+            if isinstance(reader, Subscriber) and reader.used < idle:
+                reader.asleep = True
+                self._parts.blocks.leave(reader)
+        self._parts.blocks.drop_unread(idle)
+
+    def _forget_producers(self) -> None:
+        before_us = self._clock.now_us() - int(self._settings.producer_seconds * 1_000_000)
+        for queue in self._parts.registry.queues.values():
+            queue.producers.forget_before(before_us)
+
+    async def _merge(self) -> None:
+        for queue in list(self._parts.registry.queues.values()):
+            cold = queue.cold
+            if cold is not None and queue.damage is None and cold.list_blocks().young:
+                await self._parts.runner.run(cold.merge)
+
+    async def _sweep(self) -> None:
+        for queue in list(self._parts.registry.queues.values()):
+            cold = queue.cold
+            if cold is not None and queue.damage is None:
+                await self._parts.runner.run(cold.sweep)

@@ -1,0 +1,55 @@
+"""Opening a data directory: the lock, the journal, the catalog, and the engine over them.
+
+<data>/lock   <data>/journal/   <data>/quarantine/   <data>/catalog.duckdb
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from coldstore.chance import Chance
+from coldstore.clock import Clock
+from coldstore.store import ColdStore
+from hotstore import records
+from hotstore.catalog import Catalog
+from hotstore.disk import RealDisk
+from hotstore.diskjournal import DiskJournal
+from hotstore.engine import Engine, Runners
+from hotstore.hotstore import HotStore
+from hotstore.lock import lock_directory
+from hotstore.registry import Registry
+from hotstore.relational import CatalogView, Relational
+from hotstore.settings import HotSettings
+
+
+async def open_engine(
+    directory: Path, cold: ColdStore, *, settings: HotSettings, clock: Clock, chance: Chance
+) -> Engine:
+    """Recover what `directory` holds, or begin there, and serve. `Conflict` if another process has it."""
+    lock = lock_directory(directory)
+    try:
+        journal = DiskJournal(
+            RealDisk(directory / "journal"), chance, segment_bytes=settings.segment_bytes, kinds=records.KINDS
+        )
+        runners = Runners.threads()
+        catalog = Catalog(directory / "catalog.duckdb", directory / "quarantine", clock, chance)
+
+        def view(registry: Registry) -> Relational:
+            return CatalogView(catalog, registry, runners.seal, lambda: journal.next_sequence - 1)
+
+        free_bytes = RealDisk(directory).free_bytes
+        engine = Engine(
+            journal, cold, view, settings, clock, chance, runners, free_bytes, on_closed=lock.release
+        )
+        await engine.start()
+    except BaseException:
+        lock.release()
+        raise
+    return engine
+
+
+async def open_store(
+    directory: Path, cold: ColdStore, *, settings: HotSettings, clock: Clock, chance: Chance
+) -> HotStore:
+    """As `open_engine`, for those who only want the verbs; `close` of the store closes everything."""
+    return (await open_engine(directory, cold, settings=settings, clock=clock, chance=chance)).store

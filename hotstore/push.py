@@ -1,0 +1,96 @@
+"""One push on its way: waiting, in a group, durable, cold; and the reply that is owed for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from hotstore.port import Receipt, Stage
+from hotstore.producers import Pushed
+
+if TYPE_CHECKING:
+    from hotstore.queue import HotQueue
+
+
+class PushEntry:
+    """An entry of the committer. `first` is negative until, and unless, offsets are assigned."""
+
+    __slots__ = (
+        "bytes", "error", "expected", "first", "on_settled", "payload", "producer", "queue", "reply",
+        "sequence", "stage", "timestamp_us", "twin",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        queue: HotQueue,
+        payload: pa.RecordBatch,
+        producer: str | None,
+        sequence: int | None,
+        expected: int | None,
+        stage: Stage,
+    ) -> None:
+        self.queue = queue
+        self.payload = payload
+        self.producer = producer
+        self.sequence = sequence
+        self.expected = expected
+        self.stage: Stage = stage
+        self.bytes: int = payload.nbytes
+        self.first = -1
+        self.timestamp_us = 0
+        self.error: Exception | None = None  # why nothing is written for it
+        self.twin: Pushed | None = None  # the same push, made before
+        self.on_settled: Callable[[int], None] | None = None  # gives the admitted bytes back
+        self.reply: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+
+    def prepare(self) -> None:
+        self.queue.assign(self)
+        if self.stage == "ready" and self.first >= 0:
+            self._answer("ready")
+
+    def written(self) -> None:
+        if self.stage == "written" and self.first >= 0:
+            self._answer("written")
+
+    def settle(self, sequence: int) -> None:
+        self.queue.publish(sequence)
+        self._leave()
+        if self.error is not None:
+            self._refuse(self.error)
+        elif self.stage == "cold":
+            first, count = (
+                (self.twin.first, self.twin.count) if self.twin else (self.first, self.payload.num_rows)
+            )
+            self.queue.answer_when_cold(first + count, self)
+        else:
+            self._answer("synced")
+
+    def stored(self) -> None:
+        """The elements are in the cold store."""
+        self._answer("cold")
+
+    def fail(self, error: Exception) -> None:
+        self.queue.discard()
+        self._leave()
+        self._refuse(error)
+
+    def _leave(self) -> None:
+        if self.on_settled is not None:
+            self.on_settled(self.bytes)
+            self.on_settled = None
+
+    def _answer(self, stage: Stage) -> None:
+        if self.reply.done():
+            return
+        if self.twin is not None:
+            twin = self.twin
+            self.reply.set_result(Receipt(twin.first, twin.count, twin.timestamp_us, stage, duplicate=True))
+        else:
+            self.reply.set_result(Receipt(self.first, self.payload.num_rows, self.timestamp_us, stage))
+
+    def _refuse(self, error: Exception) -> None:
+        if not self.reply.done():
+            self.reply.set_exception(error)

@@ -1,0 +1,151 @@
+"""Reading: pop, peek, and replays that follow the tail.
+
+History and tail are one loop: the unsealed blocks first, then loaded blocks, then the cold store.
+Whatever a reader awaits, it looks again afterwards, so a seek, a seal or another reader in between
+changes what it finds and never what it skips.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pyarrow as pa
+
+from coldstore.batch import schema
+from coldstore.clock import Clock
+from coldstore.errors import Conflict, NotFound, OutOfRange
+from coldstore.limits import READ_BATCH_BYTES
+from hotstore.entries import Moves
+from hotstore.hotblocks import HotBlocks
+from hotstore.port import Popped
+from hotstore.queue import HotQueue
+from hotstore.subscriber import Subscriber
+
+_ROWS_MAX = 1 << 62
+
+
+class Reading:
+    """Takes elements out of queues."""
+
+    def __init__(self, blocks: HotBlocks, moves: Moves, clock: Clock) -> None:
+        self._blocks = blocks
+        self._moves = moves
+        self._clock = clock
+
+    async def pop(self, subscriber: Subscriber, rows: int, wait: float, position: int | None) -> Popped:
+        popped = await self._take(subscriber, rows, wait, position)
+        if not popped.batch.num_rows:
+            return popped
+        again = popped.position != subscriber.offset
+        subscriber.previous, subscriber.offset = popped.position, popped.next
+        self._after_move(subscriber)
+        await self._moves.commit(subscriber, base=None if again else popped.position)
+        return popped
+
+    async def peek(self, subscriber: Subscriber, rows: int, wait: float) -> Popped:
+        return await self._take(subscriber, rows, wait, None)
+
+    async def confirm(self, subscriber: Subscriber, offset: int) -> None:
+        if offset > subscriber.queue.next or offset < 0:
+            raise OutOfRange(
+                f"cannot confirm up to {offset}: the queue has elements {subscriber.queue.first}.."
+                f"{subscriber.queue.next - 1}",
+                first=subscriber.queue.first,
+                next=subscriber.queue.next,
+            )
+        if offset > subscriber.offset:
+            self.place(subscriber, offset)
+        await self._moves.commit(subscriber)
+
+    async def seek(self, subscriber: Subscriber, offset: int) -> None:
+        self.place(subscriber, offset)
+        subscriber.moves += 1
+        subscriber.queue.wake()
+        await self._moves.commit(subscriber)
+
+    def place(self, subscriber: Subscriber, offset: int) -> None:
+        subscriber.previous = subscriber.offset = offset
+        self._after_move(subscriber)
+
+    def _after_move(self, subscriber: Subscriber) -> None:
+        """Leave the block that the subscriber has passed, so that it can be dropped."""
+        block = self._blocks.of(subscriber)
+        if block is not None and not block.first <= subscriber.offset < block.next:
+            self._blocks.leave(subscriber)
+
+    async def _take(self, subscriber: Subscriber, rows: int, wait: float, position: int | None) -> Popped:
+        """Elements at the subscriber's position; returns in the very step in which it found them."""
+        queue = subscriber.queue
+        deadline = self._clock.monotonic() + wait
+        while True:
+            if subscriber.deleted:
+                raise NotFound(f"subscriber {subscriber.id} was deleted")
+            subscriber.used, subscriber.asleep = self._clock.monotonic(), False
+            start, most = self._range(subscriber, position, rows)
+            if start < queue.next:
+                batch = self._at_hand(queue, start, most, subscriber)
+                if batch is not None:
+                    return Popped(batch, start, start + batch.num_rows)
+                await self._blocks.get(queue, start, subscriber)
+                continue
+            left = deadline - self._clock.monotonic()
+            if left <= 0 or not await _within(queue, left):
+                return Popped(_empty(queue), start, start)
+
+    def _range(self, subscriber: Subscriber, position: int | None, rows: int) -> tuple[int, int]:
+        """Where to read and how much: onwards, or once more what the last pop returned."""
+        if position is None or position == subscriber.offset:
+            return subscriber.offset, rows
+        if position == subscriber.previous:
+            return position, subscriber.offset - position
+        raise Conflict(
+            f"subscriber {subscriber.id} is at {subscriber.offset} and its last pop began at {subscriber.previous}, "
+            f"but the request says {position}: another reader or a seek moved it; get it and go on from there"
+        )
+
+    def _at_hand(self, queue: HotQueue, start: int, rows: int, reader: object) -> pa.RecordBatch | None:
+        block = queue.in_memory(start)
+        if block is not None:
+            self._blocks.leave(reader)
+            return block.slice(start, rows, READ_BATCH_BYTES)
+        hot = self._blocks.find(queue, start)
+        if hot is None:
+            return None
+        self._blocks.enter(hot, reader)
+        self._blocks.prefetch(queue, hot, start + rows)
+        return hot.slice(start, rows, READ_BATCH_BYTES)
+
+    async def read(self, queue: HotQueue, start: int, end: int | None) -> AsyncIterator[pa.RecordBatch]:
+        """Elements from `start` up to `end`, or for ever."""
+        reader = object()
+        position = start
+        try:
+            while end is None or position < end:
+                if position >= queue.next:
+                    await queue.changed()
+                    continue
+                rows = _ROWS_MAX if end is None else end - position
+                batch = self._at_hand(queue, position, min(rows, queue.next - position), reader)
+                if batch is None:
+                    await self._blocks.get(queue, position, reader)
+                    continue
+                yield batch
+                position += batch.num_rows
+                await asyncio.sleep(0)  # let others have the loop, however quick the consumer is
+        finally:
+            self._blocks.leave(reader)
+
+
+def _empty(queue: HotQueue) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema=schema(queue.content))
+
+
+async def _within(queue: HotQueue, seconds: float) -> bool:
+    """Wait for the queue to change; False if it did not within `seconds`."""
+    try:
+        async with asyncio.timeout(seconds):
+            await queue.changed()
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,201 @@
+"""The queues and subscribers of this node, by name and by the journal's numbers.
+
+A queue that the journal knows is here from the start, with its unsealed elements; its cold side is
+opened when it is first used, so that starting costs nothing for queues that nobody asks for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from coldstore.clock import Clock
+from coldstore.coldqueue import ColdQueue
+from coldstore.errors import DataLoss, InvalidInput, NotFound
+from coldstore.paths import check_name
+from coldstore.queue import QueueSettings
+from coldstore.store import ColdStore
+from hotstore import records
+from hotstore.admission import Usage
+from hotstore.committer import Committer
+from hotstore.entries import commit_state
+from hotstore.queue import HotQueue
+from hotstore.runner import Runner
+from hotstore.subscriber import Subscriber
+
+log = logging.getLogger("jjq.hotstore")
+
+
+class Registry:
+    """Finds queues and subscribers, and opens queues once."""
+
+    def __init__(
+        self, cold: ColdStore, committer: Committer, runner: Runner, clock: Clock, usage: Usage
+    ) -> None:
+        self._cold = cold
+        self._committer = committer
+        self._runner = runner
+        self._clock = clock
+        self._usage = usage
+        self._opening: dict[str, asyncio.Task[HotQueue]] = {}
+        self.queues: dict[str, HotQueue] = {}
+        self.by_number: dict[int, HotQueue] = {}
+        self.subscribers: dict[int, Subscriber] = {}
+        self.on_grown: Callable[[HotQueue], None] = lambda queue: None
+        self.changed_queues: set[HotQueue] = set()  # since the catalog was last written; ids in `gone`
+        self.changed_subscribers: set[Subscriber] = set()
+        self.gone: set[str] = set()
+        self._next_queue = 1
+        self._next_subscriber = 1
+
+    # Called by recovery too -----------------------------------------------------------------------
+
+    def add_queue(self, settings: QueueSettings, number: int | None = None) -> HotQueue:
+        number = self._next_queue if number is None else number
+        self._next_queue = max(self._next_queue, number + 1)
+        queue = HotQueue(number, settings, self._clock, self._committer, self._usage)
+        queue.on_grown = self._grown
+        self.changed_queues.add(queue)
+        self.queues[queue.name] = queue
+        self.by_number[number] = queue
+        return queue
+
+    def _grown(self, queue: HotQueue) -> None:
+        self.changed_queues.add(queue)
+        self.on_grown(queue)
+
+    def add_subscriber(
+        self, queue: HotQueue, name: str, start: str, clamp: bool, created_us: int, number: int | None = None
+    ) -> Subscriber:
+        number = self._next_subscriber if number is None else number
+        self._next_subscriber = max(self._next_subscriber, number + 1)
+        subscriber = Subscriber(number, name, queue, start, clamp, created_us)
+        subscriber.used = self._clock.monotonic()
+        queue.subscribers[name] = subscriber
+        self.subscribers[number] = subscriber
+        self.changed_subscribers.add(subscriber)
+        self.gone.discard(subscriber.id)
+        return subscriber
+
+    def drop_subscriber(self, subscriber: Subscriber) -> None:
+        subscriber.deleted = True
+        self.subscribers.pop(subscriber.number, None)
+        self.changed_subscribers.discard(subscriber)
+        self.gone.add(subscriber.id)
+        if subscriber.queue.subscribers.get(subscriber.name) is subscriber:
+            del subscriber.queue.subscribers[subscriber.name]
+
+    # Called by the verbs --------------------------------------------------------------------------
+
+    async def queue(self, name: str) -> HotQueue:
+        """The queue, opened; `NotFound` where there is none."""
+        queue = self.queues.get(name)
+        if queue is not None and queue.cold is not None:
+            return queue
+        return await asyncio.shield(self.open_soon(check_name(name)))
+
+    def open_soon(self, name: str) -> asyncio.Task[HotQueue]:
+        """Begin to open a queue, once however many ask."""
+        task = self._opening.get(name)
+        if task is None:
+            task = asyncio.create_task(self._open(name), name=f"jjq-open-{name}")
+            self._opening[name] = task
+            task.add_done_callback(lambda done: self._opened(name, done))
+        return task
+
+    def _opened(self, name: str, task: asyncio.Task[HotQueue]) -> None:
+        del self._opening[name]
+        if not task.cancelled():
+            task.exception()  # whoever asked gets it; where nobody did, the next one will
+
+    async def subscriber(self, subscriber_id: str) -> Subscriber:
+        """The subscriber `<queue>/<name>`; `NotFound` where there is none."""
+        queue_name, slash, name = (
+            subscriber_id.partition("/") if isinstance(subscriber_id, str) else ("", "", "")
+        )
+        if not slash:
+            raise InvalidInput(f"subscriber {subscriber_id!r:.80} is not known: give its id, <queue>/<name>")
+        check_name(queue_name)
+        check_name(name, "subscriber")
+        queue = self.queues.get(queue_name)
+        if queue is None or queue.cold is None:
+            queue = await self.queue(queue_name)
+        found = queue.subscribers.get(name)
+        if found is None:
+            raise NotFound(f"queue {queue_name} has no subscriber {name}: create it first")
+        return found
+
+    async def create(self, settings: QueueSettings) -> HotQueue:
+        """Create the queue in the cold store, which makes its name unique, and open it."""
+        await self._runner.run(
+            lambda: self._cold.create_queue(
+                settings.name,
+                content=settings.content,
+                block_bytes=settings.block_bytes,
+                block_seconds=settings.block_seconds,
+            )
+        )
+        return await self.queue(settings.name)
+
+    async def discover(self) -> None:
+        """Learn the names of all queues in the cold store: a new node, or one that lost its disk."""
+        for settings in await self._runner.run(self._cold.list_queues):
+            if settings.name not in self.queues:
+                await self.queue(settings.name)
+
+    async def _open(self, name: str) -> HotQueue:
+        cold = await self._runner.run(lambda: self._cold.open_queue(name))
+        queue = self.queues.get(name)
+        if queue is not None:
+            before = queue.unsealed_bytes
+            reconcile(queue, cold)
+            self._usage.unsealed_bytes += queue.unsealed_bytes - before
+            return queue
+        queue = self.add_queue(cold.settings)
+        reconcile(queue, cold)
+        fresh = queue
+        await commit_state(self._committer, lambda: [records.rows(records.QUEUES, [fresh.row()])])
+        return queue
+
+
+def reconcile(queue: HotQueue, cold: ColdQueue) -> None:
+    """Join what the journal kept of a queue with what the cold store has of it.
+
+    The journal is trimmed only after a commit in the cold store, so the two overlap or touch. Should
+    there be a hole between them, elements are lost: the queue says so and takes no pushes, since new
+    elements behind a hole could never become blocks.
+    """
+    if cold.settings.id != queue.settings.id:
+        queue.damage = DataLoss(
+            f"queue {queue.name} in the cold store has id {cold.settings.id}, but this journal wrote to "
+            f"{queue.settings.id}: is this the right cold store?"
+        )
+    reached, last = cold.next_offset, cold.list_blocks().last
+    queue.first = cold.first_offset
+    blocks = [*queue.sealing, queue.tail]
+    for block in blocks:
+        block.drop_before(reached)
+    kept = [block for block in blocks if len(block)]
+    expected = reached
+    for block in kept:
+        if block.first > expected and queue.damage is None:
+            queue.damage = _hole(queue, expected, block.first)
+        expected = block.next
+    promised = max(queue.next, queue.promised)
+    if promised > expected and queue.damage is None:
+        queue.damage = _hole(queue, expected, promised)
+    queue.sealing = kept
+    queue.next = max(promised, expected)
+    queue.last_us = max(queue.last_us, last.max_timestamp_us if last is not None else 0)
+    queue.start_tail()
+    queue.cold = cold
+    if queue.damage is not None:
+        log.error("%s", queue.damage)
+
+
+def _hole(queue: HotQueue, start: int, end: int) -> DataLoss:
+    return DataLoss(
+        f"queue {queue.name}: elements {start}..{end - 1} were acknowledged but are neither in the journal nor in the "
+        f"cold store; see the quarantine folder of the data directory. Reads around them go on, pushes are refused"
+    )

@@ -1,0 +1,149 @@
+"""Start: build queues, subscribers and producers from the journal's records, in their order."""
+
+from __future__ import annotations
+
+from coldstore.batch import check_content, payload_schema, stamp
+from coldstore.clock import Clock
+from coldstore.errors import DataLoss
+from coldstore.queue import QueueSettings
+from hotstore import records
+from hotstore.journal import Batch, Journal, StoredRecord
+from hotstore.producers import Pushed
+from hotstore.registry import Registry
+
+
+class Replay:
+    """Replays a journal into a registry. Every record is idempotent: the last one about a thing wins."""
+
+    def __init__(self, registry: Registry, clock: Clock) -> None:
+        self._registry = registry
+        self._now = clock.monotonic()
+        self._early: dict[int, list[tuple[records.Push, int]]] = {}
+        self.batches = 0
+        self.first_sequence: int | None = None
+
+    def run(self, journal: Journal) -> None:
+        for batch in journal.recover():
+            self._apply(batch)
+
+    def _apply(self, batch: Batch) -> None:
+        self.batches += 1
+        if self.first_sequence is None:
+            self.first_sequence = batch.sequence
+        for record in batch.records:
+            self._apply_record(record, batch.sequence)
+
+    def _apply_record(self, record: StoredRecord, sequence: int) -> None:
+        payload = record.payload
+        match record.kind:
+            case records.PUSH:
+                self._push(records.read_push(payload), sequence)
+            case records.POSITIONS:
+                self._positions(payload)
+            case records.SEALED:
+                for number, offset in records.read_sealed(payload):
+                    self._sealed(number, offset)
+            case records.QUEUES:
+                self._queues(payload)
+            case records.SUBSCRIBERS:
+                self._subscribers(payload)
+            case records.GONE:
+                self._gone(payload)
+            case records.PRODUCERS:
+                self._producers(payload)
+            case unknown:
+                raise DataLoss(
+                    f"the journal has a record of unknown kind {unknown}: start the version that wrote it"
+                )
+
+    def _push(self, push: records.Push, sequence: int) -> None:
+        queue = self._registry.by_number.get(push.queue)
+        if queue is None:
+            # The journal was trimmed up to this push, and the checkpoint that names its queue follows.
+            self._early.setdefault(push.queue, []).append((push, sequence))
+            return
+        for part in push.parts:
+            pushed = Pushed(part.sequence, push.first + part.at, part.count, push.timestamp_us)
+            queue.producers.remember(part.producer, pushed)
+        queue.last_us = max(queue.last_us, push.timestamp_us)
+        if push.first + push.count <= queue.tail.next:
+            return  # sealed since, or replayed already
+        elements = stamp(
+            records.read_columns(push, payload_schema(queue.content)), push.first, push.timestamp_us
+        )
+        if push.first < queue.tail.next:
+            elements = elements.slice(queue.tail.next - push.first)
+        elif push.first > queue.tail.next:  # a damaged record lies between; reconcile() judges the hole
+            queue.freeze()
+            queue.start_tail(push.first)
+        if queue.tail.bytes >= queue.settings.block_bytes:
+            queue.freeze()
+        queue.tail.append(elements, push.timestamp_us, sequence, self._now)
+        queue.next = queue.tail.next
+
+    def _sealed(self, number: int, offset: int) -> None:
+        queue = self._registry.by_number.get(number)
+        if queue is None:
+            return
+        for block in (*queue.sealing, queue.tail):
+            block.drop_before(offset)
+        queue.sealing = [block for block in queue.sealing if len(block)]
+        if not queue.sealing and not len(queue.tail):
+            queue.start_tail(max(offset, queue.tail.next))
+        queue.next = max(queue.next, queue.tail.next)
+
+    def _positions(self, payload: memoryview) -> None:
+        for number, previous, offset in records.read_positions(payload):
+            subscriber = self._registry.subscribers.get(number)
+            if subscriber is not None:
+                subscriber.place(previous, offset)
+
+    def _queues(self, payload: memoryview) -> None:
+        for row in records.read_rows(payload):
+            (
+                number,
+                name,
+                id_,
+                content,
+                block_bytes,
+                block_seconds,
+                created_us,
+                next_,
+                cold_offset,
+                last_us,
+            ) = row
+            queue = self._registry.by_number.get(number)
+            if queue is None:
+                settings = QueueSettings(
+                    name, id_, check_content(content), block_bytes, block_seconds, created_us
+                )
+                queue = self._registry.add_queue(settings, number)
+            self._sealed(number, cold_offset)
+            queue.promised = max(queue.promised, next_)
+            queue.last_us = max(queue.last_us, last_us)
+            for push, sequence in self._early.pop(number, ()):
+                self._push(push, sequence)
+
+    def _subscribers(self, payload: memoryview) -> None:
+        for row in records.read_rows(payload):
+            number, queue_number, name, start, clamp, created_us, previous, offset, asleep = row
+            queue = self._registry.by_number.get(queue_number)
+            if queue is None:
+                continue  # left over in a segment that was not trimmed whole; the checkpoint follows
+            subscriber = self._registry.subscribers.get(number)
+            if subscriber is None:
+                subscriber = self._registry.add_subscriber(queue, name, start, clamp, created_us, number)
+            subscriber.place(previous, offset)
+            subscriber.asleep, subscriber.stored = asleep, True
+
+    def _gone(self, payload: memoryview) -> None:
+        for (number,) in records.read_rows(payload):
+            subscriber = self._registry.subscribers.get(number)
+            if subscriber is not None:
+                self._registry.drop_subscriber(subscriber)
+
+    def _producers(self, payload: memoryview) -> None:
+        for number, producer, receipts in records.read_rows(payload):
+            queue = self._registry.by_number.get(number)
+            if queue is not None:
+                queue.producers.restore(producer, receipts)

@@ -1,0 +1,41 @@
+"""Where blocking work runs: in threads of its own, or inline where a simulation wants one thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Runner(Protocol):
+    """Runs blocking calls off the event loop."""
+
+    async def run(self, call: Callable[[], T]) -> T: ...
+
+    def close(self) -> None: ...
+
+
+class ThreadRunner:
+    """A small pool of named threads."""
+
+    def __init__(self, name: str, threads: int) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+
+    async def run(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=True)
+
+
+class InlineRunner:
+    """Runs everything at once on the caller's thread: one thread, one order, one outcome."""
+
+    async def run(self, call: Callable[[], T]) -> T:
+        return call()
+
+    def close(self) -> None:
+        return None

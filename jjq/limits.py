@@ -1,0 +1,58 @@
+"""Limits of the front end; those that bind the stores too are in coldstore.limits."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from coldstore.errors import check
+from coldstore.limits import BATCH_BYTES_MAX, MESSAGE_BYTES_MAX, MIB
+
+PORT: Final = 7575
+
+# One connection
+METADATA_BYTES_SOFT: Final = 8 * 1024
+METADATA_BYTES_MAX: Final = 16 * 1024
+STREAMS_MAX: Final = 100  # open calls of one connection; further ones wait at the client
+PING_SECONDS_MIN: Final = 300.0  # a client that pings an idle connection more often is cut off
+PING_STRIKES_MAX: Final = 2
+KEEPALIVE_SECONDS: Final = 60.0  # the server asks idle connections this often whether they are alive
+CLIENT_KEEPALIVE_SECONDS: Final = 330.0
+KEEPALIVE_TIMEOUT_SECONDS: Final = 20.0
+HANDSHAKE_SECONDS: Final = 10.0
+
+# One server
+CALLS_MAX: Final = 10_000  # open calls of all connections; further ones get RESOURCE_EXHAUSTED
+STREAM_BYTES_MAX: Final = (
+    64 * MIB
+)  # unanswered pushes of one PushStream; it is not read further while it has more
+STREAM_PUSHES_MAX: Final = 1_024
+STREAM_PRODUCERS_MAX: Final = 1_000
+IDLE_SECONDS: Final = 1_800.0  # a connection without calls is closed
+GRACE_SECONDS: Final = 10.0
+WATCH_SECONDS: Final = 10.0  # how soon a Subscribe stream notices that another server moved its subscriber
+
+# One message
+MESSAGE_FIELDS_MAX: Final = 64  # at the top level; no message of ours has as many
+ERROR_BYTES_MAX: Final = 1_000  # an error travels in trailers, three times encoded
+WAIT_SECONDS_MAX: Final = 3_600.0
+REPLY_ELEMENTS_MAX: Final = 1_000_000
+
+# One client
+CALL_SECONDS: Final = 30.0  # budget of one verb, all its attempts together
+CONNECT_SECONDS: Final = 5.0
+BACKOFF_SECONDS: Final = 0.05
+BACKOFF_SECONDS_MAX: Final = 2.0
+CHANNEL_STREAMS_MAX: Final = 50  # long streams that share a connection, so that calls find room beside them
+CLIENT_BYTES_MAX: Final = 32 * MIB  # pushes of one queue that are on their way
+ATTEMPT_SECONDS: Final = 10.0  # one attempt of a verb, where there are other servers to ask
+CREDIT_ELEMENTS: Final = 100_000
+CREDIT_BYTES: Final = 16 * MIB
+
+check(
+    BATCH_BYTES_MAX < STREAM_BYTES_MAX <= IN_FLIGHT_BYTES_MAX, "a stream must hold a batch, a server a stream"
+)
+check(9 * ERROR_BYTES_MAX < METADATA_BYTES_MAX, "an error must fit into trailers")
+check(CLIENT_KEEPALIVE_SECONDS > PING_SECONDS_MIN, "our own clients would be cut off")
+check(CHANNEL_STREAMS_MAX < STREAMS_MAX, "streams would leave no room for calls")
+check(BACKOFF_SECONDS <= BACKOFF_SECONDS_MAX < CALL_SECONDS, "backoff exceeds budget")
+check(MESSAGE_BYTES_MAX > BATCH_BYTES_MAX, "a batch must fit into a message")

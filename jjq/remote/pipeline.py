@@ -1,0 +1,179 @@
+"""Pushes with an identity: one PushStream per queue, many in flight, in order, resent until answered.
+
+Whatever is not answered is kept and, after a broken connection or a refusal that will pass, sent
+again in its order on a new stream; the server knows what it has by (producer, sequence). When a push
+is refused for now, those behind it of the same producer are refused with it, so the stream is ended,
+the rest of its answers is read, and what remains begins the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+
+import grpc
+
+from coldstore.chance import Chance
+from coldstore.errors import Conflict, Exhausted, JjqError, Unavailable
+from hotstore.port import Receipt
+from jjq.remote.link import Link
+from jjq.remote.retry import Backoff
+from jjq.v1 import jjq_pb2 as pb
+from jjq.wire.info import receipt_in
+from jjq.wire.message import parse
+from jjq.wire.status import error_in, status_in
+
+Call = grpc.aio.StreamStreamCall[bytes, bytes]
+
+
+class Push:
+    """One push on its way."""
+
+    __slots__ = ("producer", "raw", "reply", "sequence")
+
+    def __init__(self, raw: bytes, producer: str, sequence: int) -> None:
+        self.raw = raw
+        self.producer = producer
+        self.sequence = sequence
+        self.reply: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+
+
+class Pipeline:
+    """The pushes of one queue; see the module's docstring."""
+
+    def __init__(self, link: Link, chance: Chance, bytes_max: int) -> None:
+        self._link = link
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._backoff = Backoff(link, chance)
+        self._pending: dict[Push, None] = {}  # not answered, in order
+        self._unsent: deque[Push] = deque()  # of the present stream
+        self._sent: deque[Push] = deque()
+        self._refused: dict[str, JjqError] = {}  # producers that wait for another attempt
+        self._more = asyncio.Event()
+        self._room = asyncio.Event()
+        self._gate = asyncio.Lock()  # first come, first sent, also when there is no room
+        self._task: asyncio.Task[None] | None = None
+
+    async def push(self, raw: bytes, producer: str, sequence: int) -> Receipt:
+        """The receipt; waits for room first."""
+        if self._gate.locked() or self._bytes > self._bytes_max:
+            async with self._gate:
+                while self._bytes > self._bytes_max:
+                    self._room.clear()
+                    await self._room.wait()
+                push = self._enqueue(raw, producer, sequence)
+        else:
+            push = self._enqueue(raw, producer, sequence)
+        return await push.reply
+
+    def _enqueue(self, raw: bytes, producer: str, sequence: int) -> Push:
+        push = Push(raw, producer, sequence)
+        self._bytes += len(raw)
+        self._pending[push] = None
+        self._unsent.append(push)
+        self._more.set()
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="jjq-pipeline")
+        return push
+
+    async def close(self) -> None:
+        """Stop; whatever is not answered is of unknown outcome."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._fail(Unavailable("the client was closed before an answer came; the outcome is unknown"))
+
+    async def _run(self) -> None:
+        while True:
+            while not self._pending:
+                self._more.clear()
+                await self._more.wait()
+            try:
+                await self._session()
+                pause = max((self._backoff.pause(error) for error in self._refused.values()), default=0.0)
+            except (Unavailable, Exhausted) as error:
+                pause = self._backoff.pause(error)
+            except JjqError as error:
+                self._fail(error)
+                continue
+            except Exception as error:  # noqa: BLE001 - callers must not wait for ever
+                self._fail(Unavailable(f"the push stream failed ({error!r}); the outcome is unknown"))
+                continue
+            await asyncio.sleep(pause)
+
+    async def _session(self) -> None:
+        """One stream, from connecting to its end. Returns where a new one may go on."""
+        self._unsent = deque(self._pending)
+        self._sent.clear()
+        self._refused.clear()
+        with self._link.stream() as lane:
+            call: Call = lane.both_streams("PushStream")()
+            sender = asyncio.create_task(self._send(call), name="jjq-sender")
+            try:
+                while (raw := await call.read()) is not grpc.aio.EOF:
+                    self._take(parse(pb.PushStreamResponse, raw))  # type: ignore[arg-type]
+                    if self._refused and not sender.done():
+                        sender.cancel()
+                        await call.done_writing()
+                code = await call.code()
+            except grpc.aio.AioRpcError as error:
+                self._link.failed(lane)
+                raise status_in(error) from None
+            finally:
+                sender.cancel()
+                call.cancel()
+            if code is not grpc.StatusCode.OK:
+                self._link.failed(lane)
+                raise await _ended(call)
+
+    async def _send(self, call: Call) -> None:
+        # A broken stream is the reader's to tell about.
+        with suppress(grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
+            while True:
+                while not self._unsent:
+                    self._more.clear()
+                    await self._more.wait()
+                push = self._unsent.popleft()
+                self._sent.append(push)
+                await call.write(push.raw)
+
+    def _take(self, response: pb.PushStreamResponse) -> None:
+        for result in response.results:
+            push = self._sent.popleft()
+            if result.WhichOneof("result") == "receipt":
+                self._backoff.reset()
+                self._settle(push, receipt_in(result.receipt))
+                continue
+            error = error_in(result.error)
+            if isinstance(error, Unavailable | Exhausted):
+                self._refused.setdefault(push.producer, error)
+            elif not (isinstance(error, Conflict) and push.producer in self._refused):
+                self._settle(push, error)
+
+    def _settle(self, push: Push, outcome: Receipt | JjqError) -> None:
+        del self._pending[push]
+        self._bytes -= len(push.raw)
+        self._room.set()
+        if push.reply.done():
+            return
+        if isinstance(outcome, Receipt):
+            push.reply.set_result(outcome)
+        else:
+            push.reply.set_exception(outcome)
+
+    def _fail(self, error: JjqError) -> None:
+        for push in list(self._pending):
+            self._settle(push, error)
+
+
+async def _ended(call: Call) -> JjqError:
+    """Why a stream ended, when it did not end well."""
+    error = grpc.aio.AioRpcError(
+        await call.code(),
+        await call.initial_metadata(),
+        await call.trailing_metadata(),
+        await call.details(),
+    )
+    return status_in(error)

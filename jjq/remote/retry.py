@@ -1,0 +1,93 @@
+"""Trying again: only what is safe, after growing pauses with jitter, within one budget of time.
+
+    Exhausted      nothing was written: any verb may be tried again, after the delay that it names
+    Unavailable    the outcome is unknown: only verbs that may happen twice are tried again
+    anything else  is certain and final
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+
+from coldstore.chance import Chance
+from coldstore.errors import Exhausted, JjqError, Unavailable
+from jjq.limits import ATTEMPT_SECONDS, BACKOFF_SECONDS, BACKOFF_SECONDS_MAX
+from jjq.remote.link import Lane, Link
+from jjq.wire.status import status_in
+
+
+class Backoff:
+    """Pauses between attempts."""
+
+    def __init__(self, link: Link, chance: Chance) -> None:
+        self._link = link
+        self._chance = chance
+        self.attempts = 0
+
+    def reset(self) -> None:
+        self.attempts = 0
+
+    def pause(self, error: JjqError) -> float:
+        """Seconds before the next attempt. Servers not yet asked are asked at once."""
+        self.attempts += 1
+        if isinstance(error, Exhausted):
+            return error.retry_after * (1 + self._chance.jitter() / 4)
+        rounds, asked = divmod(self.attempts, len(self._link.targets))
+        if asked:
+            return 0.0
+        most = min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS * 2.0 ** min(rounds, 10))
+        return most * (0.5 + self._chance.jitter() / 2)
+
+
+class Caller:
+    """Calls with one request and one reply."""
+
+    def __init__(self, link: Link, chance: Chance) -> None:
+        self._link = link
+        self._chance = chance
+
+    async def call(
+        self, method: str, request: bytes, seconds: float, *, wait: float = 0.0, again: bool = True
+    ) -> tuple[bytes, bool]:
+        """The reply, and whether there was more than one attempt.
+
+        `seconds` is the budget beside the `wait` that the request itself asks for; `again` says that
+        the verb may happen twice. Where it may not, it is sent only over a connection that stands, so
+        that failing to connect is certain and may be tried again.
+        """
+        clock, backoff = self._link.clock, Backoff(self._link, self._chance)
+        deadline = clock.monotonic() + wait + seconds
+        while True:
+            lane = self._link.lane()
+            left = deadline - clock.monotonic()
+            sent = again
+            try:
+                if not again:
+                    await lane.ready(left)
+                    sent = True
+                many = len(self._link.targets) > 1
+                timeout = min(left, wait + ATTEMPT_SECONDS) if many else left
+                return await _attempt(self._link, lane, method, request, timeout), backoff.attempts > 0
+            except (Exhausted, Unavailable) as error:
+                if isinstance(error, Unavailable):
+                    if sent and not again:
+                        raise
+                    self._link.failed(lane)
+                pause = backoff.pause(error)
+                if self._link.closed or clock.monotonic() + pause >= deadline:
+                    raise
+                await asyncio.sleep(pause)
+
+
+async def _attempt(link: Link, lane: Lane, method: str, request: bytes, timeout: float) -> bytes:
+    try:
+        return await lane.unary(method)(request, timeout=timeout)
+    except grpc.aio.AioRpcError as error:
+        raise status_in(error) from None
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if link.closed and task is not None and not task.cancelling():
+            raise Unavailable("the client was closed while it waited; the outcome is unknown") from None
+        raise

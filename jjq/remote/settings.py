@@ -1,0 +1,77 @@
+"""Settings of a client: values only, validated once, and what they mean to gRPC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+from coldstore.errors import InvalidInput
+from coldstore.limits import MESSAGE_BYTES_MAX
+from jjq import limits
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTls:
+    """Whom to trust (`authority`; the system's roots by default), and for mTLS who we are."""
+
+    authority: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise InvalidInput("mTLS needs both certificate and key; give both or neither")
+
+    def credentials(self) -> grpc.ChannelCredentials:
+        return grpc.ssl_channel_credentials(_read(self.authority), _read(self.key), _read(self.certificate))
+
+
+def _read(path: Path | None) -> bytes | None:
+    try:
+        return None if path is None else path.read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"cannot read the TLS file {path}: {error.strerror}; correct its path") from None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSettings:
+    """How patient to be."""
+
+    timeout_seconds: float = limits.CALL_SECONDS  # one verb, all its attempts; a pop has its wait on top
+    tls: ClientTls | None = None
+    in_flight_bytes_max: int = limits.CLIENT_BYTES_MAX  # of one queue's pushes with an identity
+
+    def __post_init__(self) -> None:
+        if self.timeout_seconds <= 0:
+            raise InvalidInput(f"timeout_seconds must be positive, not {self.timeout_seconds}")
+        if self.in_flight_bytes_max < 1:
+            raise InvalidInput(f"in_flight_bytes_max must be positive, not {self.in_flight_bytes_max}")
+
+    def options(self) -> list[tuple[str, int]]:
+        return [
+            ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+            ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+            ("grpc.max_metadata_size", limits.METADATA_BYTES_MAX),
+            ("grpc.absolute_max_metadata_size", limits.METADATA_BYTES_MAX),
+            ("grpc.keepalive_time_ms", round(limits.CLIENT_KEEPALIVE_SECONDS * 1000)),
+            ("grpc.keepalive_timeout_ms", round(limits.KEEPALIVE_TIMEOUT_SECONDS * 1000)),
+            ("grpc.initial_reconnect_backoff_ms", round(limits.BACKOFF_SECONDS * 1000)),
+            ("grpc.max_reconnect_backoff_ms", round(limits.BACKOFF_SECONDS_MAX * 1000)),
+            ("grpc.min_reconnect_backoff_ms", round(limits.CONNECT_SECONDS * 1000)),
+            # Each lane is a connection of its own; core would let equal channels share one.
+            ("grpc.use_local_subchannel_pool", 1),
+        ]
+
+
+def split_targets(targets: str) -> list[str]:
+    """The addresses of `a:1,b:2`, each once, in order; the default port where none is given."""
+    found: dict[str, None] = {}
+    for target in targets.split(","):
+        address = target.strip()
+        if not address or any(c.isspace() for c in address) or "/" in address:
+            raise InvalidInput(f"server {targets!r} is not HOST:PORT, or several of them with commas between")
+        bare = address[address.rfind("]") + 1 :]
+        found[address if ":" in bare else f"{address}:{limits.PORT}"] = None
+    return list(found)

@@ -1,0 +1,1 @@
+"""The gRPC server: any `Store` behind the service jjq.v1.Jjq."""

@@ -1,0 +1,162 @@
+"""PushStream: many pushes in flight, results in the order of the requests.
+
+The call itself reads and submits; a second coroutine answers. Every push is a task, started in the
+order of arrival; the store gives offsets in that order. The stream is not read further while it has
+too much in flight, so HTTP/2 holds the client back.
+
+A producer's pushes must not overtake each other when one of them fails. Stores refuse a sequence
+that does not follow the last one they know, which covers all but one case: they cannot know a
+producer whose very first push failed. So the first push of a producer on a stream goes alone, and
+after a failure everything behind it is refused here until the failed sequence is pushed again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from coldstore.clock import Clock
+from coldstore.errors import Conflict, InvalidInput, JjqError, Unavailable
+from hotstore.port import Receipt, Store
+from jjq.limits import STREAM_BYTES_MAX, STREAM_PRODUCERS_MAX, STREAM_PUSHES_MAX
+from jjq.server.drain import Drain
+from jjq.server.guard import Call
+from jjq.server.verbs import decode_push, push
+from jjq.v1 import jjq_pb2 as pb
+from jjq.wire.info import receipt_out
+from jjq.wire.status import UNEXPECTED, error_out
+
+Outcome = asyncio.Future[Receipt]
+
+
+class Order:
+    """Keeps the pushes of each producer of a stream in order, also when one fails."""
+
+    def __init__(self) -> None:
+        self._unproven: dict[
+            str, Outcome | None
+        ] = {}  # the push that must succeed first, while it is in flight
+        self._failed: dict[str, int] = {}
+
+    async def admit(self, producer: str, sequence: int) -> bool:
+        """Wait for the producer's turn; True if its next push must succeed before others follow."""
+        first = self._unproven.get(producer)
+        if first is not None:
+            await asyncio.wait({first})
+            self._unproven[producer] = None
+        failed = self._failed.get(producer)
+        if failed is not None:
+            if sequence > failed:
+                raise Conflict(
+                    f"producer {producer!r} must push sequence {failed} again before {sequence}, as it failed"
+                )
+            del self._failed[producer]
+            return True
+        if producer in self._unproven:
+            return False
+        if len(self._unproven) >= STREAM_PRODUCERS_MAX:
+            raise InvalidInput(f"a stream serves {STREAM_PRODUCERS_MAX} producers: open another one")
+        return True
+
+    def submitted(self, producer: str, sequence: int, outcome: Outcome, first: bool) -> None:
+        if first:
+            self._unproven[producer] = outcome
+        outcome.add_done_callback(lambda done: self._done(producer, sequence, done))
+
+    def _done(self, producer: str, sequence: int, outcome: Outcome) -> None:
+        if outcome.cancelled() or outcome.exception() is not None:
+            self._failed[producer] = min(sequence, self._failed.get(producer, sequence))
+
+
+class PushStream:
+    """One open stream; see the module's docstring."""
+
+    def __init__(self, store: Store, drain: Drain, clock: Clock, call: Call) -> None:
+        self._store = store
+        self._drain = drain
+        self._clock = clock
+        self._call = call
+        self._queue = ""
+        self._order = Order()
+        self._waiting: deque[tuple[Outcome, int, float]] = deque()
+        self._bytes = 0
+        self._changed = asyncio.Event()
+        self._room = asyncio.Event()
+        self._closed = False
+
+    async def run(self) -> None:
+        answers = asyncio.create_task(self._answer(), name="jjq-answers")
+        self._drain.keep(answers)
+        try:
+            await self._listen(answers)
+        except Unavailable:
+            await self._finish(answers)  # the server stops: what is in flight is still answered
+            raise
+        except BaseException:
+            answers.cancel()
+            raise
+        await self._finish(answers)
+
+    async def _finish(self, answers: asyncio.Task[None]) -> None:
+        self._closed = True
+        self._changed.set()
+        await answers
+
+    async def _listen(self, answers: asyncio.Task[None]) -> None:
+        while not answers.done():
+            while self._bytes > STREAM_BYTES_MAX or len(self._waiting) >= STREAM_PUSHES_MAX:
+                self._room.clear()
+                await self._room.wait()
+            raw = await self._drain.wait(self._call.read())
+            if raw is None:
+                return
+            outcome = await self._submit(raw)
+            self._bytes += len(raw)
+            self._waiting.append((outcome, len(raw), self._clock.monotonic()))
+            self._changed.set()
+
+    async def _submit(self, raw: bytes) -> Outcome:
+        try:
+            request, payload = decode_push(raw)
+            self._queue = request.queue or self._queue
+            producer = request.producer if request.HasField("producer") else None
+            first = producer is not None and await self._order.admit(producer, request.sequence)
+        except JjqError as error:
+            failed: Outcome = asyncio.get_running_loop().create_future()
+            failed.set_exception(error)
+            self._drain.keep(failed)
+            return failed
+        task = asyncio.create_task(push(self._store, request, payload, self._queue))
+        self._drain.keep(task)  # finished and written even if the client has gone
+        if producer is not None:
+            self._order.submitted(producer, request.sequence, task, first)
+        self._call.meter.elements.inc(payload.num_rows)
+        return task
+
+    async def _answer(self) -> None:
+        while True:
+            while not self._waiting:
+                if self._closed:
+                    return
+                self._changed.clear()
+                await self._changed.wait()
+            if not self._waiting[0][0].done():
+                await asyncio.wait({self._waiting[0][0]})
+            reply = pb.PushStreamResponse()
+            now = self._clock.monotonic()
+            while self._waiting and self._waiting[0][0].done():
+                outcome, size, began = self._waiting.popleft()
+                self._bytes -= size
+                self._call.meter.took(now - began)
+                reply.results.append(_result(outcome))
+            self._room.set()
+            await self._call.write(reply.SerializeToString())
+
+
+def _result(outcome: Outcome) -> pb.PushResult:
+    error = outcome.exception()
+    if error is None:
+        return pb.PushResult(receipt=receipt_out(outcome.result()))
+    if not isinstance(error, JjqError):
+        error = Unavailable(UNEXPECTED)
+    return pb.PushResult(error=error_out(error))

@@ -1,0 +1,51 @@
+"""Read: a range of a queue as a stream, without a subscriber."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import Any
+
+from coldstore.errors import check
+from hotstore.port import Store
+from jjq.server.drain import Drain
+from jjq.server.guard import Call
+from jjq.v1 import jjq_pb2 as pb
+from jjq.wire.enums import FORM
+from jjq.wire.message import encode, parse
+
+
+async def read(store: Store, drain: Drain, call: Call) -> None:
+    """Resolve both ends first and say so, so that a client can resume exactly, then send.
+
+    A read of a range is work and is finished by a stopping server; one that follows is not.
+    """
+    request = parse(pb.ReadRequest, call.first or b"")
+    form = FORM.word(request.form)
+    header = await _resolve(store, request)
+    await call.write(header.SerializeToString())
+    end = f"offset:{header.end_offset}" if header.HasField("end_offset") else request.end or None
+    source: Any = store.read(request.queue, f"offset:{header.start_offset}", end, follow=request.follow)
+    position = header.start_offset
+    async with aclosing(source):
+        while True:
+            try:
+                batch = await (drain.wait(anext(source)) if request.follow else anext(source))
+            except StopAsyncIteration:
+                return
+            check(batch.column("offset")[0].as_py() == position, f"gap in a read at {position}")
+            position += batch.num_rows
+            await call.write(encode(pb.ReadResponse(next=position), batch, form))
+            call.meter.elements.inc(batch.num_rows)
+
+
+async def _resolve(store: Store, request: pb.ReadRequest) -> pb.ReadResponse:
+    start = await store.create_subscriber(request.queue, start=request.start or "beginning", dry_run=True)
+    check(start.resolved is not None, "a dry run resolves")
+    header = pb.ReadResponse(start_offset=start.offset)
+    if request.end and not request.follow:
+        header.end_offset = (
+            await store.create_subscriber(request.queue, start=request.end, dry_run=True)
+        ).offset
+    elif start.resolved is not None and not request.follow:
+        header.end_offset = start.resolved.next_offset
+    return header

@@ -1,0 +1,225 @@
+"""Subscribe: elements as they come, under credit, confirmed by the client as it handles them.
+
+Two coroutines: the call itself reads the client's messages, the pump reads the queue and writes. A
+third one exists only while a confirmation is on its way to the journal; confirmations that arrive
+meanwhile become one. The stream reads ahead of the subscriber, whose position only confirmations
+move, so whatever breaks, the next stream begins at the last confirmed offset.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing, suppress
+from typing import Any
+
+import pyarrow as pa
+
+from coldstore.errors import InvalidInput, Unavailable, check
+from hotstore.port import Store
+from jjq.server.credit import Credit
+from jjq.server.drain import Drain
+from jjq.server.guard import Call
+from jjq.server.interrupt import Interrupt, Interrupted
+from jjq.server.streams import Streams
+from jjq.v1 import jjq_pb2 as pb
+from jjq.wire.enums import FORM
+from jjq.wire.message import encode, parse
+
+
+async def subscribe(store: Store, streams: Streams, drain: Drain, call: Call) -> None:
+    """Serve one Subscribe call."""
+    raw = await drain.wait(call.read())
+    if raw is None:
+        raise InvalidInput("the stream was closed before it began: send start first")
+    request = parse(pb.SubscribeRequest, raw)
+    if request.WhichOneof("request") != "start":
+        raise InvalidInput("the first message of a stream must be start")
+    await Subscription(store, streams, drain, call, request.start).run()
+
+
+class Subscription:
+    """One open stream; see the module's docstring."""
+
+    def __init__(
+        self, store: Store, streams: Streams, drain: Drain, call: Call, start: pb.SubscribeStart
+    ) -> None:
+        if start.batch_elements < 0:
+            raise InvalidInput(f"batch_elements must not be negative, as {start.batch_elements} is")
+        self.confirmed = 0
+        self.generation = 0
+        self.moving = asyncio.Lock()
+        self._store = store
+        self._streams = streams
+        self._drain = drain
+        self._call = call
+        self._subscriber = start.subscriber
+        self._form = FORM.word(start.form)
+        self._credit = Credit(start.credit.elements, start.credit.bytes)
+        self._most = start.batch_elements
+        self._resume = start.resume if start.HasField("resume") else None
+        self._writing = asyncio.Lock()
+        self._position = 0
+        self._wanted = -1  # confirmed by the client, not yet in the journal
+        self._committing: asyncio.Task[None] | None = None
+        self._ended = False
+        self._error: BaseException | None = None
+        self._client: Interrupt[Any] = Interrupt()  # breaks off waiting for the client
+        self._source: Interrupt[Any] = Interrupt()  # breaks off waiting for elements or credit
+
+    # Called by the registry ---------------------------------------------------------------------
+
+    def moved(self, offset: int) -> None:
+        self.generation += 1
+        self.confirmed = self._position = offset
+        self._wanted = -1
+        self._source.fire()
+
+    def end(self, error: BaseException | None) -> None:
+        self._ended = True
+        self._error = self._error or error
+        self._client.fire()
+        self._source.fire()
+
+    # The call -----------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Serve until the client closes its side, or something ends the stream."""
+        self._streams.enter(self._subscriber, self)
+        pump: asyncio.Task[None] | None = None
+        try:
+            queue = await self._begin()
+            pump = asyncio.create_task(self._pump(queue), name="jjq-pump")
+            pump.add_done_callback(self._pumped)
+            await self._listen()
+        finally:
+            self._streams.leave(self._subscriber, self)
+            self.end(None)
+            # Both end by themselves: a write must not be cancelled half-way, a commit is worth finishing.
+            await _joined(pump)
+            await _joined(self._committing)
+        if self._error is not None:
+            raise self._error
+
+    async def _begin(self) -> str:
+        """Find the position, or the one that a broken stream had come to, and the queue."""
+        async with self.moving:
+            found = await self._store.get_subscriber(self._subscriber)
+            self.confirmed = self._position = found.offset
+            old, end = self._resume, found.offset + found.lag
+            if old is not None and old.confirmed <= found.offset <= old.confirm <= old.next <= end:
+                if found.offset < old.confirm:
+                    await self._store.confirm(self._subscriber, old.confirm)
+                self.confirmed, self._position = old.confirm, old.next
+        await self._tell()
+        return found.queue
+
+    def _pumped(self, pump: asyncio.Task[None]) -> None:
+        self.end(None if pump.cancelled() else pump.exception())
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                raw = await self._drain.wait(self._call.read(), self._client)
+            except Interrupted:
+                return
+            if raw is None:
+                return
+            request = parse(pb.SubscribeRequest, raw)
+            match request.WhichOneof("request"):
+                case "credit":
+                    self._credit.add(request.credit.elements, request.credit.bytes)
+                case "confirm":
+                    self._confirm(request.confirm)
+                case _:
+                    raise InvalidInput("after start a stream takes credit and confirm only")
+
+    # Confirmations ------------------------------------------------------------------------------
+
+    def _confirm(self, request: pb.Confirmation) -> None:
+        if request.generation != self.generation:
+            return  # of elements before a seek: taking it would undo the seek
+        if not 0 <= request.offset <= self._position:
+            raise InvalidInput(f"cannot confirm up to {request.offset}: {self._position} comes next")
+        self._wanted = max(self._wanted, request.offset)
+        if self._committing is None or self._committing.done():
+            self._committing = asyncio.create_task(self._commit(), name="jjq-confirm")
+
+    async def _commit(self) -> None:
+        try:
+            while self._wanted > self.confirmed:
+                async with self.moving:
+                    wanted = self._wanted
+                    if wanted <= self.confirmed:
+                        return  # moved meanwhile
+                    await self._store.confirm(self._subscriber, wanted)
+                    self.confirmed = wanted
+                await self._tell()
+        except Exception as error:  # noqa: BLE001 - the call raises it
+            self.end(error)
+
+    # The pump -----------------------------------------------------------------------------------
+
+    async def _pump(self, queue: str) -> None:
+        told = self.generation
+        while not self._ended:
+            self._source.reset()
+            if self.generation != told:
+                told = self.generation
+                await self._tell()
+            with suppress(Interrupted):
+                await self._follow(queue)
+
+    async def _follow(self, queue: str) -> None:
+        """Send from the present position on, until moved or ended."""
+        generation = self.generation
+        source: Any = self._store.read(queue, f"offset:{self._position}", follow=True)
+        async with aclosing(source):
+            while True:
+                await self._source.wait(self._credit.wait())
+                try:
+                    batch = await self._source.wait(anext(source))
+                except StopAsyncIteration:
+                    raise Unavailable(f"the queue {queue} is no longer read: connect again") from None
+                while batch.num_rows:
+                    await self._source.wait(self._credit.wait())
+                    part = self._credit.cut(batch, self._most)
+                    batch = batch.slice(part.num_rows)
+                    await self._deliver(part, generation)
+                    if self.generation != generation or self._ended:
+                        return
+
+    async def _deliver(self, part: pa.RecordBatch, generation: int) -> None:
+        first = part.column("offset")[0].as_py()
+        async with self._writing:
+            if self.generation != generation:
+                self._credit.add(part.num_rows, part.nbytes)  # not sent: moved while another write was under way
+                return
+            check(first == self._position, f"gap in a stream: {first} after {self._position}")
+            self._position += part.num_rows
+            head = pb.SubscribeResponse(
+                position=first, next=self._position, generation=generation, confirmed=self.confirmed
+            )
+            await self._call.write(encode(head, part, self._form))
+        self._call.meter.elements.inc(part.num_rows)
+
+    async def _tell(self) -> None:
+        """News without elements; its fields are those of the instant at which it is written."""
+        async with self._writing:
+            news = pb.SubscribeResponse(
+                position=self._position,
+                next=self._position,
+                generation=self.generation,
+                confirmed=self.confirmed,
+            )
+            await self._call.write(news.SerializeToString())
+
+
+async def _joined(task: asyncio.Task[None] | None) -> None:
+    """Wait for a task to end; take it down if the waiter is."""
+    if task is None:
+        return
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        task.cancel()
+        raise

@@ -1,0 +1,192 @@
+"""The verbs that are one request and one reply: decode, ask the store, encode."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pyarrow as pa
+
+from coldstore.errors import InvalidInput
+from hotstore.port import Popped, Receipt, Store
+from jjq.limits import WAIT_SECONDS_MAX
+from jjq.server.drain import Drain
+from jjq.server.streams import Streams
+from jjq.v1 import jjq_pb2 as pb
+from jjq.wire import info
+from jjq.wire.enums import CONTENT, FORM, STAGE
+from jjq.wire.message import decode, encode, parse
+
+Verb = Callable[[bytes], Awaitable[bytes]]
+Count = Callable[[int], None]
+
+
+async def push(store: Store, request: pb.PushRequest, payload: pa.RecordBatch, queue: str) -> Receipt:
+    """Append what a request holds; the same for Push and PushStream."""
+    return await store.push(
+        queue,
+        payload,
+        producer=request.producer if request.HasField("producer") else None,
+        sequence=request.sequence if request.HasField("sequence") else None,
+        expected_offset=request.expected_offset if request.HasField("expected_offset") else None,
+        stage=STAGE.word(request.stage),
+    )
+
+
+def decode_push(raw: bytes) -> tuple[pb.PushRequest, pa.RecordBatch]:
+    """A push and its payload, which is not optional."""
+    request, payload = decode(pb.PushRequest, raw)
+    if payload is None:
+        raise InvalidInput("the push has no batch: send elements or arrow")
+    return request, payload
+
+
+class Verbs:
+    """One method of the service each; `table` maps their names to coroutines from bytes to bytes."""
+
+    def __init__(self, store: Store, streams: Streams, drain: Drain, count: Callable[[str], Count]) -> None:
+        self._store = store
+        self._streams = streams
+        self._drain = drain
+        self._pushed, self._popped, self._peeked = count("Push"), count("Pop"), count("Peek")
+
+    def table(self) -> dict[str, Verb]:
+        plain: list[tuple[str, Any, Callable[[Any], Awaitable[Any]]]] = [
+            ("CreateQueue", pb.CreateQueueRequest, self._create_queue),
+            ("GetQueue", pb.GetQueueRequest, self._get_queue),
+            ("ListQueues", pb.ListQueuesRequest, self._list_queues),
+            ("CreateSubscriber", pb.CreateSubscriberRequest, self._create_subscriber),
+            ("GetSubscriber", pb.GetSubscriberRequest, self._get_subscriber),
+            ("ListSubscribers", pb.ListSubscribersRequest, self._list_subscribers),
+            ("DeleteSubscriber", pb.DeleteSubscriberRequest, self._delete_subscriber),
+            ("Seek", pb.SeekRequest, self._seek),
+            ("Sleep", pb.SleepRequest, self._sleep),
+            ("Wakeup", pb.WakeupRequest, self._wakeup),
+            ("Confirm", pb.ConfirmRequest, self._confirm),
+            ("ListBlocks", pb.ListBlocksRequest, self._list_blocks),
+        ]
+        table: dict[str, Verb] = {name: _plain(kind, verb) for name, kind, verb in plain}
+        return table | {"Push": self._push, "Pop": self._pop, "Peek": self._peek}
+
+    # Queues ---------------------------------------------------------------------------------------
+
+    async def _create_queue(self, request: pb.CreateQueueRequest) -> pb.CreateQueueResponse:
+        found = await self._store.create_queue(
+            request.name,
+            content=CONTENT.word(request.content),
+            block_bytes=request.block_bytes if request.HasField("block_bytes") else None,
+            block_seconds=request.block_seconds if request.HasField("block_seconds") else None,
+        )
+        return pb.CreateQueueResponse(queue=info.queue_out(found))
+
+    async def _get_queue(self, request: pb.GetQueueRequest) -> pb.GetQueueResponse:
+        by = request.WhichOneof("by")
+        if by is None:
+            raise InvalidInput("say which queue: give its name or one of its subscribers")
+        if by == "subscriber" and "/" not in request.subscriber:
+            raise InvalidInput(f"subscriber {request.subscriber!r} is not an id: write <queue>/<name>")
+        if by == "name" and "/" in request.name:
+            raise InvalidInput(
+                f"queue name {request.name!r} has a slash: give an id of a subscriber as subscriber"
+            )
+        found = await self._store.get_queue(request.subscriber if by == "subscriber" else request.name)
+        return pb.GetQueueResponse(queue=info.queue_out(found))
+
+    async def _list_queues(self, request: pb.ListQueuesRequest) -> pb.ListQueuesResponse:
+        return pb.ListQueuesResponse(queues=[info.queue_out(q) for q in await self._store.list_queues()])
+
+    async def _list_blocks(self, request: pb.ListBlocksRequest) -> pb.ListBlocksResponse:
+        blocks = await self._store.list_blocks(request.queue)
+        return pb.ListBlocksResponse(blocks=[info.block_out(block) for block in blocks])
+
+    # Subscribers ----------------------------------------------------------------------------------
+
+    async def _create_subscriber(self, request: pb.CreateSubscriberRequest) -> pb.CreateSubscriberResponse:
+        found = await self._store.create_subscriber(
+            request.queue,
+            request.name or None,
+            request.start or "end",
+            clamp=request.clamp,
+            dry_run=request.dry_run,
+        )
+        return pb.CreateSubscriberResponse(subscriber=info.subscriber_out(found))
+
+    async def _get_subscriber(self, request: pb.GetSubscriberRequest) -> pb.GetSubscriberResponse:
+        found = await self._store.get_subscriber(request.subscriber)
+        return pb.GetSubscriberResponse(subscriber=info.subscriber_out(found))
+
+    async def _list_subscribers(self, request: pb.ListSubscribersRequest) -> pb.ListSubscribersResponse:
+        found = await self._store.list_subscribers(request.queue or None)
+        return pb.ListSubscribersResponse(subscribers=[info.subscriber_out(s) for s in found])
+
+    async def _delete_subscriber(self, request: pb.DeleteSubscriberRequest) -> pb.DeleteSubscriberResponse:
+        await self._store.delete_subscriber(request.subscriber)
+        self._streams.deleted(request.subscriber)
+        return pb.DeleteSubscriberResponse()
+
+    async def _seek(self, request: pb.SeekRequest) -> pb.SeekResponse:
+        async with self._streams.moving(request.subscriber, request.dry_run) as moved:
+            found = await self._store.seek(
+                request.subscriber, request.start, clamp=request.clamp, dry_run=request.dry_run
+            )
+            moved(found.offset)
+        return pb.SeekResponse(subscriber=info.subscriber_out(found))
+
+    async def _sleep(self, request: pb.SleepRequest) -> pb.SleepResponse:
+        return pb.SleepResponse(subscriber=info.subscriber_out(await self._store.sleep(request.subscriber)))
+
+    async def _wakeup(self, request: pb.WakeupRequest) -> pb.WakeupResponse:
+        return pb.WakeupResponse(subscriber=info.subscriber_out(await self._store.wakeup(request.subscriber)))
+
+    async def _confirm(self, request: pb.ConfirmRequest) -> pb.ConfirmResponse:
+        await self._store.confirm(request.subscriber, request.offset)
+        return pb.ConfirmResponse()
+
+    # Elements -------------------------------------------------------------------------------------
+
+    async def _push(self, raw: bytes) -> bytes:
+        request, payload = decode_push(raw)
+        receipt = await push(self._store, request, payload, request.queue)
+        self._pushed(payload.num_rows)
+        return pb.PushResponse(receipt=info.receipt_out(receipt)).SerializeToString()
+
+    async def _pop(self, raw: bytes) -> bytes:
+        request = parse(pb.PopRequest, raw)
+        form = FORM.word(request.form)  # before anything moves
+        position = request.position if request.HasField("position") else None
+
+        async def pop(wait: float) -> Popped:
+            return await self._store.pop(request.subscriber, request.max or 1, wait, position=position)
+
+        popped = await self._patient(pop, request.wait_seconds)
+        self._popped(popped.batch.num_rows)
+        return encode(pb.PopResponse(position=popped.position, next=popped.next), popped.batch, form)
+
+    async def _peek(self, raw: bytes) -> bytes:
+        request = parse(pb.PeekRequest, raw)
+        form = FORM.word(request.form)
+
+        async def peek(wait: float) -> Popped:
+            return await self._store.peek(request.subscriber, request.max or 1, wait)
+
+        popped = await self._patient(peek, request.wait_seconds)
+        self._peeked(popped.batch.num_rows)
+        return encode(pb.PeekResponse(position=popped.position, next=popped.next), popped.batch, form)
+
+    async def _patient(self, take: Callable[[float], Awaitable[Popped]], wait: float) -> Popped:
+        """Look at once; wait only if there is nothing, so that a stopping server breaks off nothing else."""
+        if not math.isfinite(wait) or not 0 <= wait <= WAIT_SECONDS_MAX:
+            raise InvalidInput(f"wait_seconds must be between 0 and {WAIT_SECONDS_MAX:g}, not {wait}")
+        popped = await take(0.0)
+        if popped.batch.num_rows or not wait or self._drain.stopping:
+            return popped
+        return await self._drain.wait(take(wait))
+
+
+def _plain(kind: Any, verb: Callable[[Any], Awaitable[Any]]) -> Verb:
+    async def call(raw: bytes) -> bytes:
+        reply = await verb(parse(kind, raw))
+        return bytes(reply.SerializeToString())
+
+    return call

@@ -1,0 +1,584 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Form(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FORM_UNSPECIFIED: _ClassVar[Form]
+    FORM_ELEMENTS: _ClassVar[Form]
+    FORM_ARROW: _ClassVar[Form]
+
+class Content(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CONTENT_UNSPECIFIED: _ClassVar[Content]
+    CONTENT_BYTES: _ClassVar[Content]
+    CONTENT_TEXT: _ClassVar[Content]
+    CONTENT_JSON: _ClassVar[Content]
+
+class Stage(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STAGE_UNSPECIFIED: _ClassVar[Stage]
+    STAGE_READY: _ClassVar[Stage]
+    STAGE_WRITTEN: _ClassVar[Stage]
+    STAGE_SYNCED: _ClassVar[Stage]
+    STAGE_COLD: _ClassVar[Stage]
+
+class BlockKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    BLOCK_KIND_UNSPECIFIED: _ClassVar[BlockKind]
+    BLOCK_KIND_HOT_HOT: _ClassVar[BlockKind]
+    BLOCK_KIND_SEALING: _ClassVar[BlockKind]
+    BLOCK_KIND_YOUNG: _ClassVar[BlockKind]
+    BLOCK_KIND_FINAL: _ClassVar[BlockKind]
+
+class ErrorKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ERROR_KIND_UNSPECIFIED: _ClassVar[ErrorKind]
+    ERROR_KIND_INVALID_INPUT: _ClassVar[ErrorKind]
+    ERROR_KIND_OUT_OF_RANGE: _ClassVar[ErrorKind]
+    ERROR_KIND_NOT_FOUND: _ClassVar[ErrorKind]
+    ERROR_KIND_CONFLICT: _ClassVar[ErrorKind]
+    ERROR_KIND_FENCED: _ClassVar[ErrorKind]
+    ERROR_KIND_DENIED: _ClassVar[ErrorKind]
+    ERROR_KIND_EXHAUSTED: _ClassVar[ErrorKind]
+    ERROR_KIND_UNAVAILABLE: _ClassVar[ErrorKind]
+    ERROR_KIND_DATA_LOSS: _ClassVar[ErrorKind]
+FORM_UNSPECIFIED: Form
+FORM_ELEMENTS: Form
+FORM_ARROW: Form
+CONTENT_UNSPECIFIED: Content
+CONTENT_BYTES: Content
+CONTENT_TEXT: Content
+CONTENT_JSON: Content
+STAGE_UNSPECIFIED: Stage
+STAGE_READY: Stage
+STAGE_WRITTEN: Stage
+STAGE_SYNCED: Stage
+STAGE_COLD: Stage
+BLOCK_KIND_UNSPECIFIED: BlockKind
+BLOCK_KIND_HOT_HOT: BlockKind
+BLOCK_KIND_SEALING: BlockKind
+BLOCK_KIND_YOUNG: BlockKind
+BLOCK_KIND_FINAL: BlockKind
+ERROR_KIND_UNSPECIFIED: ErrorKind
+ERROR_KIND_INVALID_INPUT: ErrorKind
+ERROR_KIND_OUT_OF_RANGE: ErrorKind
+ERROR_KIND_NOT_FOUND: ErrorKind
+ERROR_KIND_CONFLICT: ErrorKind
+ERROR_KIND_FENCED: ErrorKind
+ERROR_KIND_DENIED: ErrorKind
+ERROR_KIND_EXHAUSTED: ErrorKind
+ERROR_KIND_UNAVAILABLE: ErrorKind
+ERROR_KIND_DATA_LOSS: ErrorKind
+
+class Element(_message.Message):
+    __slots__ = ("offset", "timestamp_us", "key", "value", "headers")
+    class HeadersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: bytes
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_US_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    HEADERS_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    timestamp_us: int
+    key: bytes
+    value: bytes
+    headers: _containers.ScalarMap[str, bytes]
+    def __init__(self, offset: _Optional[int] = ..., timestamp_us: _Optional[int] = ..., key: _Optional[bytes] = ..., value: _Optional[bytes] = ..., headers: _Optional[_Mapping[str, bytes]] = ...) -> None: ...
+
+class Elements(_message.Message):
+    __slots__ = ("elements",)
+    ELEMENTS_FIELD_NUMBER: _ClassVar[int]
+    elements: _containers.RepeatedCompositeFieldContainer[Element]
+    def __init__(self, elements: _Optional[_Iterable[_Union[Element, _Mapping]]] = ...) -> None: ...
+
+class ArrowBatch(_message.Message):
+    __slots__ = ("ipc",)
+    IPC_FIELD_NUMBER: _ClassVar[int]
+    ipc: bytes
+    def __init__(self, ipc: _Optional[bytes] = ...) -> None: ...
+
+class Queue(_message.Message):
+    __slots__ = ("id", "name", "content", "block_bytes", "block_seconds", "created_us", "first_offset", "next_offset", "cold_offset", "subscribers")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_BYTES_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    CREATED_US_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    COLD_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIBERS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    content: Content
+    block_bytes: int
+    block_seconds: float
+    created_us: int
+    first_offset: int
+    next_offset: int
+    cold_offset: int
+    subscribers: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., content: _Optional[_Union[Content, str]] = ..., block_bytes: _Optional[int] = ..., block_seconds: _Optional[float] = ..., created_us: _Optional[int] = ..., first_offset: _Optional[int] = ..., next_offset: _Optional[int] = ..., cold_offset: _Optional[int] = ..., subscribers: _Optional[int] = ...) -> None: ...
+
+class CreateQueueRequest(_message.Message):
+    __slots__ = ("name", "content", "block_bytes", "block_seconds")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_BYTES_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    content: Content
+    block_bytes: int
+    block_seconds: float
+    def __init__(self, name: _Optional[str] = ..., content: _Optional[_Union[Content, str]] = ..., block_bytes: _Optional[int] = ..., block_seconds: _Optional[float] = ...) -> None: ...
+
+class CreateQueueResponse(_message.Message):
+    __slots__ = ("queue",)
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    queue: Queue
+    def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ...) -> None: ...
+
+class GetQueueRequest(_message.Message):
+    __slots__ = ("name", "subscriber")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIBER_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    subscriber: str
+    def __init__(self, name: _Optional[str] = ..., subscriber: _Optional[str] = ...) -> None: ...
+
+class GetQueueResponse(_message.Message):
+    __slots__ = ("queue",)
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    queue: Queue
+    def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ...) -> None: ...
+
+class ListQueuesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListQueuesResponse(_message.Message):
+    __slots__ = ("queues",)
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    queues: _containers.RepeatedCompositeFieldContainer[Queue]
+    def __init__(self, queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ...) -> None: ...
+
+class Resolved(_message.Message):
+    __slots__ = ("offset", "timestamp_us", "first_offset", "next_offset", "rule")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_US_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    timestamp_us: int
+    first_offset: int
+    next_offset: int
+    rule: str
+    def __init__(self, offset: _Optional[int] = ..., timestamp_us: _Optional[int] = ..., first_offset: _Optional[int] = ..., next_offset: _Optional[int] = ..., rule: _Optional[str] = ...) -> None: ...
+
+class Subscriber(_message.Message):
+    __slots__ = ("id", "name", "queue", "offset", "previous", "block", "start", "created_us", "asleep", "lag", "resolved")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    CREATED_US_FIELD_NUMBER: _ClassVar[int]
+    ASLEEP_FIELD_NUMBER: _ClassVar[int]
+    LAG_FIELD_NUMBER: _ClassVar[int]
+    RESOLVED_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    queue: str
+    offset: int
+    previous: int
+    block: int
+    start: str
+    created_us: int
+    asleep: bool
+    lag: int
+    resolved: Resolved
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., queue: _Optional[str] = ..., offset: _Optional[int] = ..., previous: _Optional[int] = ..., block: _Optional[int] = ..., start: _Optional[str] = ..., created_us: _Optional[int] = ..., asleep: _Optional[bool] = ..., lag: _Optional[int] = ..., resolved: _Optional[_Union[Resolved, _Mapping]] = ...) -> None: ...
+
+class CreateSubscriberRequest(_message.Message):
+    __slots__ = ("queue", "name", "start", "clamp", "dry_run")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    CLAMP_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    name: str
+    start: str
+    clamp: bool
+    dry_run: bool
+    def __init__(self, queue: _Optional[str] = ..., name: _Optional[str] = ..., start: _Optional[str] = ..., clamp: _Optional[bool] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class CreateSubscriberResponse(_message.Message):
+    __slots__ = ("subscriber",)
+    SUBSCRIBER_FIELD_NUMBER: _ClassVar[int]
+    subscriber: Subscriber
+    def __init__(self, subscriber: _Optional[_Union[Subscriber, _Mapping]] = ...) -> None: ...
+
+class GetSubscriberRequest(_message.Message):
+    __slots__ = ("subscriber",)
+    SUBSCRIBER_FIELD_NUMBER: _ClassVar[int]
+    subscriber: str
+    def __init__(self, subscriber: _Optional[str] = ...) -> None: ...
+
+class GetSubscriberResponse(_message.Message):
+    __slots__ = ("subscriber",)
+    SUBSCRIBER_FIELD_NUMBER: _ClassVar[int]
+    subscriber: Subscriber
+    def __init__(self, subscriber: _Optional[_Union[Subscriber, _Mapping]] = ...) -> None: ...
+
+class ListSubscribersRequest(_message.Message):
+    __slots__ = ("queue",)
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    def __init__(self, queue: _Optional[str] = ...) -> None: ...
+
+class ListSubscribersResponse(_message.Message):
+    __slots__ = ("subscribers",)
+    SUBSCRIBERS_FIELD_NUMBER: _ClassVar[int]
+    subscribers: _containers.RepeatedCompositeFieldContainer[Subscriber]
+    def __init__(self, subscribers: _Optional[_Iterable[_Union[Subscriber, _Mapping]]] = ...) -> None: ...
+
+class DeleteSubscriberRequest(_message.Message):
+    __slots__ = ("subscriber",)
+    SUBSCRIBER_FIELD_NUMBER: _ClassVar[int]
+    subscriber: str
+    def __init__(self, subscriber: _Optional[str] = ...) -> None: ...
+
+class DeleteSubscriberResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SeekRequest(_message.Message):
+    __slots__ = ("subscriber", "start", "clamp", "dry_run")
+    SUBSCRIBER_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    CLAMP_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    subscriber: str
+    start: str
+    clamp: bool
+    dry_run: bool
+    def __init__(self, subscriber: _Optional[str] = ..., start: _Optional[str] = ..., clamp: _Optional[bool] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class SeekResponse(_message.Message):
+    __slots__ = ("subscriber",)
+    SUBSCRIBER_FIELD_NUMBER: _ClassVar[int]
+    subscriber: Subscriber
+    def __init__(self, subscriber: _Optional[_Union[Subscriber, _Mapping]] = ...) -> None: ...
+
+class SleepRequest(_message.Message):
+    __slots__ = ("subscriber",)
+    SUBSCRIBER_FIELD_NUMBER: _ClassVar[int]
+    subscriber: str
+    def __init__(self, subscriber: _Optional[str] = ...) -> None: ...
+
+class SleepResponse(_message.Message):
+    __slots__ = ("subscriber",)
+    SUBSCRIBER_FIELD_NUMBER: _ClassVar[int]
+    subscriber: Subscriber
+    def __init__(self, subscriber: _Optional[_Union[Subscriber, _Mapping]] = ...) -> None: ...
+
+class WakeupRequest(_message.Message):
+    __slots__ = ("subscriber",)
+    SUBSCRIBER_FIELD_NUMBER: _ClassVar[int]
+    subscriber: str
+    def __init__(self, subscriber: _Optional[str] = ...) -> None: ...
+
+class WakeupResponse(_message.Message):
+    __slots__ = ("subscriber",)
+    SUBSCRIBER_FIELD_NUMBER: _ClassVar[int]
+    subscriber: Subscriber
+    def __init__(self, subscriber: _Optional[_Union[Subscriber, _Mapping]] = ...) -> None: ...
+
+class ConfirmRequest(_message.Message):
+    __slots__ = ("subscriber", "offset")
+    SUBSCRIBER_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    subscriber: str
+    offset: int
+    def __init__(self, subscriber: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class ConfirmResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class PushRequest(_message.Message):
+    __slots__ = ("queue", "producer", "sequence", "expected_offset", "stage", "elements", "arrow")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    ELEMENTS_FIELD_NUMBER: _ClassVar[int]
+    ARROW_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    producer: str
+    sequence: int
+    expected_offset: int
+    stage: Stage
+    elements: Elements
+    arrow: ArrowBatch
+    def __init__(self, queue: _Optional[str] = ..., producer: _Optional[str] = ..., sequence: _Optional[int] = ..., expected_offset: _Optional[int] = ..., stage: _Optional[_Union[Stage, str]] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ...) -> None: ...
+
+class Receipt(_message.Message):
+    __slots__ = ("first_offset", "count", "timestamp_us", "stage", "duplicate")
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_US_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    first_offset: int
+    count: int
+    timestamp_us: int
+    stage: Stage
+    duplicate: bool
+    def __init__(self, first_offset: _Optional[int] = ..., count: _Optional[int] = ..., timestamp_us: _Optional[int] = ..., stage: _Optional[_Union[Stage, str]] = ..., duplicate: _Optional[bool] = ...) -> None: ...
+
+class PushResponse(_message.Message):
+    __slots__ = ("receipt",)
+    RECEIPT_FIELD_NUMBER: _ClassVar[int]
+    receipt: Receipt
+    def __init__(self, receipt: _Optional[_Union[Receipt, _Mapping]] = ...) -> None: ...
+
+class PushResult(_message.Message):
+    __slots__ = ("receipt", "error")
+    RECEIPT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    receipt: Receipt
+    error: Error
+    def __init__(self, receipt: _Optional[_Union[Receipt, _Mapping]] = ..., error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
+
+class PushStreamResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[PushResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[PushResult, _Mapping]]] = ...) -> None: ...
+
+class PopRequest(_message.Message):
+    __slots__ = ("subscriber", "max", "wait_seconds", "position", "form")
+    SUBSCRIBER_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
+    WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    FORM_FIELD_NUMBER: _ClassVar[int]
+    subscriber: str
+    max: int
+    wait_seconds: float
+    position: int
+    form: Form
+    def __init__(self, subscriber: _Optional[str] = ..., max: _Optional[int] = ..., wait_seconds: _Optional[float] = ..., position: _Optional[int] = ..., form: _Optional[_Union[Form, str]] = ...) -> None: ...
+
+class PopResponse(_message.Message):
+    __slots__ = ("position", "next", "elements", "arrow")
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    ELEMENTS_FIELD_NUMBER: _ClassVar[int]
+    ARROW_FIELD_NUMBER: _ClassVar[int]
+    position: int
+    next: int
+    elements: Elements
+    arrow: ArrowBatch
+    def __init__(self, position: _Optional[int] = ..., next: _Optional[int] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ...) -> None: ...
+
+class PeekRequest(_message.Message):
+    __slots__ = ("subscriber", "max", "wait_seconds", "form")
+    SUBSCRIBER_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
+    WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    FORM_FIELD_NUMBER: _ClassVar[int]
+    subscriber: str
+    max: int
+    wait_seconds: float
+    form: Form
+    def __init__(self, subscriber: _Optional[str] = ..., max: _Optional[int] = ..., wait_seconds: _Optional[float] = ..., form: _Optional[_Union[Form, str]] = ...) -> None: ...
+
+class PeekResponse(_message.Message):
+    __slots__ = ("position", "next", "elements", "arrow")
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    ELEMENTS_FIELD_NUMBER: _ClassVar[int]
+    ARROW_FIELD_NUMBER: _ClassVar[int]
+    position: int
+    next: int
+    elements: Elements
+    arrow: ArrowBatch
+    def __init__(self, position: _Optional[int] = ..., next: _Optional[int] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ...) -> None: ...
+
+class SubscribeRequest(_message.Message):
+    __slots__ = ("start", "credit", "confirm")
+    START_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_FIELD_NUMBER: _ClassVar[int]
+    CONFIRM_FIELD_NUMBER: _ClassVar[int]
+    start: SubscribeStart
+    credit: Credit
+    confirm: Confirmation
+    def __init__(self, start: _Optional[_Union[SubscribeStart, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., confirm: _Optional[_Union[Confirmation, _Mapping]] = ...) -> None: ...
+
+class SubscribeStart(_message.Message):
+    __slots__ = ("subscriber", "form", "credit", "batch_elements", "resume")
+    SUBSCRIBER_FIELD_NUMBER: _ClassVar[int]
+    FORM_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_FIELD_NUMBER: _ClassVar[int]
+    BATCH_ELEMENTS_FIELD_NUMBER: _ClassVar[int]
+    RESUME_FIELD_NUMBER: _ClassVar[int]
+    subscriber: str
+    form: Form
+    credit: Credit
+    batch_elements: int
+    resume: Resume
+    def __init__(self, subscriber: _Optional[str] = ..., form: _Optional[_Union[Form, str]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., batch_elements: _Optional[int] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ...) -> None: ...
+
+class Resume(_message.Message):
+    __slots__ = ("confirmed", "confirm", "next")
+    CONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    CONFIRM_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    confirmed: int
+    confirm: int
+    next: int
+    def __init__(self, confirmed: _Optional[int] = ..., confirm: _Optional[int] = ..., next: _Optional[int] = ...) -> None: ...
+
+class Credit(_message.Message):
+    __slots__ = ("elements", "bytes")
+    ELEMENTS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    elements: int
+    bytes: int
+    def __init__(self, elements: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class Confirmation(_message.Message):
+    __slots__ = ("offset", "generation")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    generation: int
+    def __init__(self, offset: _Optional[int] = ..., generation: _Optional[int] = ...) -> None: ...
+
+class SubscribeResponse(_message.Message):
+    __slots__ = ("position", "next", "generation", "confirmed", "elements", "arrow")
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    ELEMENTS_FIELD_NUMBER: _ClassVar[int]
+    ARROW_FIELD_NUMBER: _ClassVar[int]
+    position: int
+    next: int
+    generation: int
+    confirmed: int
+    elements: Elements
+    arrow: ArrowBatch
+    def __init__(self, position: _Optional[int] = ..., next: _Optional[int] = ..., generation: _Optional[int] = ..., confirmed: _Optional[int] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ...) -> None: ...
+
+class ReadRequest(_message.Message):
+    __slots__ = ("queue", "start", "end", "follow", "form")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    FORM_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    start: str
+    end: str
+    follow: bool
+    form: Form
+    def __init__(self, queue: _Optional[str] = ..., start: _Optional[str] = ..., end: _Optional[str] = ..., follow: _Optional[bool] = ..., form: _Optional[_Union[Form, str]] = ...) -> None: ...
+
+class ReadResponse(_message.Message):
+    __slots__ = ("start_offset", "end_offset", "next", "elements", "arrow")
+    START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    ELEMENTS_FIELD_NUMBER: _ClassVar[int]
+    ARROW_FIELD_NUMBER: _ClassVar[int]
+    start_offset: int
+    end_offset: int
+    next: int
+    elements: Elements
+    arrow: ArrowBatch
+    def __init__(self, start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., next: _Optional[int] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ...) -> None: ...
+
+class Block(_message.Message):
+    __slots__ = ("id", "first_offset", "last_offset", "count", "kind", "loaded", "min_timestamp_us", "max_timestamp_us", "raw_bytes", "stored_bytes", "sha256", "key", "subscribers")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LAST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    LOADED_FIELD_NUMBER: _ClassVar[int]
+    MIN_TIMESTAMP_US_FIELD_NUMBER: _ClassVar[int]
+    MAX_TIMESTAMP_US_FIELD_NUMBER: _ClassVar[int]
+    RAW_BYTES_FIELD_NUMBER: _ClassVar[int]
+    STORED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIBERS_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    first_offset: int
+    last_offset: int
+    count: int
+    kind: BlockKind
+    loaded: bool
+    min_timestamp_us: int
+    max_timestamp_us: int
+    raw_bytes: int
+    stored_bytes: int
+    sha256: str
+    key: str
+    subscribers: int
+    def __init__(self, id: _Optional[int] = ..., first_offset: _Optional[int] = ..., last_offset: _Optional[int] = ..., count: _Optional[int] = ..., kind: _Optional[_Union[BlockKind, str]] = ..., loaded: _Optional[bool] = ..., min_timestamp_us: _Optional[int] = ..., max_timestamp_us: _Optional[int] = ..., raw_bytes: _Optional[int] = ..., stored_bytes: _Optional[int] = ..., sha256: _Optional[str] = ..., key: _Optional[str] = ..., subscribers: _Optional[int] = ...) -> None: ...
+
+class ListBlocksRequest(_message.Message):
+    __slots__ = ("queue",)
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    def __init__(self, queue: _Optional[str] = ...) -> None: ...
+
+class ListBlocksResponse(_message.Message):
+    __slots__ = ("blocks",)
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    blocks: _containers.RepeatedCompositeFieldContainer[Block]
+    def __init__(self, blocks: _Optional[_Iterable[_Union[Block, _Mapping]]] = ...) -> None: ...
+
+class Error(_message.Message):
+    __slots__ = ("kind", "message", "position", "first", "next", "owner", "retry_after_seconds", "key", "block")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_FIELD_NUMBER: _ClassVar[int]
+    kind: ErrorKind
+    message: str
+    position: int
+    first: int
+    next: int
+    owner: str
+    retry_after_seconds: float
+    key: str
+    block: int
+    def __init__(self, kind: _Optional[_Union[ErrorKind, str]] = ..., message: _Optional[str] = ..., position: _Optional[int] = ..., first: _Optional[int] = ..., next: _Optional[int] = ..., owner: _Optional[str] = ..., retry_after_seconds: _Optional[float] = ..., key: _Optional[str] = ..., block: _Optional[int] = ...) -> None: ...

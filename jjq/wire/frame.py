@@ -1,0 +1,102 @@
+"""Putting an Arrow batch into a message, and taking it out, without copying it through protobuf.
+
+Protobuf reads concatenated encodings as one message, and in every message with a batch field 15 is
+
+    7a · length · ( 0a · length · Arrow IPC stream )      ArrowBatch arrow = 15, bytes ipc = 1
+
+so a sender encodes the small fields as usual and appends this, and a receiver cuts it out and
+decodes the rest as usual. What does not have this plain shape is left to protobuf. As a message is
+walked anyway, two batches in it are noticed: protobuf itself would silently keep the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+from google.protobuf.message import DecodeError
+
+from coldstore.errors import InvalidInput
+from jjq.limits import MESSAGE_FIELDS_MAX
+from jjq.v1 import jjq_pb2 as pb
+
+_ARROW_TAG: Final = 15 << 3 | 2
+_ELEMENTS_TAG: Final = 14 << 3 | 2
+_IPC_TAG: Final = 1 << 3 | 2
+_FIXED: Final = {1: 8, 5: 4}  # wire types of fixed width
+
+
+def join(head: bytes, stream: Sequence[bytes | pa.Buffer]) -> bytes:
+    """A message of encoded fields `head` and the Arrow stream given in parts."""
+    size = sum(map(len, stream))
+    inner = bytes((_IPC_TAG,)) + _varint(size)
+    return b"".join((head, bytes((_ARROW_TAG,)), _varint(len(inner) + size), inner, *stream))
+
+
+def split(message: bytes) -> tuple[bytes, pa.Buffer | None]:
+    """The other fields of `message`, and its Arrow stream if it has one."""
+    at, end = 0, len(message)
+    found: tuple[int, int, int] | None = None
+    forms = 0
+    try:
+        for _ in range(MESSAGE_FIELDS_MAX):
+            if at == end:
+                break
+            begin = at
+            tag, at = _read_varint(message, at)
+            kind = tag & 7
+            if kind == 2:
+                size, at = _read_varint(message, at)
+                if tag in (_ARROW_TAG, _ELEMENTS_TAG):
+                    forms += 1
+                    found = (begin, at, at + size) if tag == _ARROW_TAG else None
+                at += size
+            elif kind == 0:
+                _, at = _read_varint(message, at)
+            else:
+                at += _FIXED[kind]
+    except (IndexError, KeyError):
+        raise InvalidInput("the message is not a protobuf encoding of this request") from None
+    if at != end:
+        raise InvalidInput("the message is not a protobuf encoding of this request, or has too many fields")
+    if forms > 1:
+        raise InvalidInput("the message has more than one batch: send either elements or arrow, once")
+    if found is None:
+        return message, None
+    begin, body, after = found
+    return message[:begin] + message[after:], _ipc(message, body, after)
+
+
+def _ipc(message: bytes, begin: int, end: int) -> pa.Buffer:
+    """Field `ipc` of the ArrowBatch that is encoded in `message[begin:end]`."""
+    if end - begin > 1 and message[begin] == _IPC_TAG:
+        size, at = _read_varint(message, begin + 1)
+        if at + size == end:
+            return pa.py_buffer(message).slice(at, size)
+    try:
+        return pa.py_buffer(pb.ArrowBatch.FromString(message[begin:end]).ipc)
+    except DecodeError:
+        raise InvalidInput("the field arrow is not a protobuf encoding of ArrowBatch") from None
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, at
+        shift += 7
+        if shift > 63:
+            raise IndexError

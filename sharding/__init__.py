@@ -1,0 +1,1 @@
+"""Who serves what: many nodes, with object storage as their only coordinator."""

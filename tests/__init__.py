@@ -1,0 +1,1 @@
+"""The tests: a package, so that helpers are imported by one name from everywhere."""

@@ -1,0 +1,1 @@
+"""Rules about the tree itself, each with a test that it can fail."""

@@ -1,0 +1,1 @@
+"""Tests of the object stores: one contract for all, then what is particular to each."""
