@@ -9,25 +9,25 @@
     row groups      about `limits.ROW_GROUP_BYTES` each, so that a pruned read decodes little
     key-values      jjq.format, jjq.queue (id), jjq.name, jjq.content, jjq.first, jjq.last
 
-The same elements give the same bytes, however they were cut into Arrow chunks: an owner that
-repeats a write after a crash produces the file that is already there. Hence no time, no put id and
-nothing else of the attempt in the file. (Another version of Arrow may write other bytes, so where
-it matters `commit.py` compares elements when digests differ.)
+The same elements give the same bytes, however they were cut into Arrow chunks and on however many
+processors: an owner that repeats a write after a crash produces the file that is already there.
+Hence no time, no put id and nothing else of the attempt in the file. (Another version of Arrow may
+write other bytes, so where it matters `commit.py` compares elements when digests differ.)
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from coldstore import batch, limits
+from coldstore import batch, limits, stitch
 from coldstore.errors import DataLoss, InvalidInput
 from coldstore.queue import QueueSettings
 
@@ -37,32 +37,62 @@ COLUMNS: Final = ("offset", "timestamp", "key", "value", "headers")
 _SORTED: Final = [pq.SortingColumn(0)]
 _ENCODINGS: Final = {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
 _WITH_STATISTICS: Final = ["offset", "timestamp"]
-_PAGE_BYTES: Final = 256 * limits.KIB  # a page fits the processor's cache: a tenth faster than 1 MiB
+_PAGE_BYTES: Final = 64 * limits.KIB  # stays in the processor's cache from encoder to compressor
 _ROW_BYTES: Final = 24  # what a row costs besides its payload: offset, timestamp, lengths
 _INLINE_BYTES: Final = 1 * limits.MIB  # below this a second thread costs more than it saves
 _THREADS_MAX: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
 class Encoded:
-    """A data file, ready to be put."""
+    """A data file in pieces; later ones may still be encoded while earlier ones are digested and put.
 
-    data: memoryview
-    sha256: str
+    Iterating waits for each piece. The digest is taken along the way, once, by whoever iterates first.
+    """
+
+    def __init__(self, pieces: Sequence[Callable[[], memoryview]]) -> None:
+        self._pieces = pieces
+        self._digest = hashlib.sha256()
+        self._digested = 0
+        self._size = 0
+
+    def __iter__(self) -> Iterator[memoryview]:
+        for at, piece in enumerate(self._pieces):
+            view = piece()
+            if at == self._digested:
+                self._digest.update(view)
+                self._digested += 1
+                self._size += len(view)
+            yield view
+
+    def _finished(self) -> None:
+        if self._digested < len(self._pieces):
+            for _ in self:
+                pass
+
+    @property
+    def size(self) -> int:
+        self._finished()
+        return self._size
+
+    @property
+    def sha256(self) -> str:
+        self._finished()
+        return self._digest.hexdigest()
+
+    @classmethod
+    def of(cls, data: bytes | memoryview) -> Encoded:
+        """A data file that is there already."""
+        return cls([lambda: memoryview(data)])
 
 
 def encode(table: pa.Table, settings: QueueSettings) -> Encoded:
     """The data file of these elements, which the caller has checked: dense offsets, the queue's schema."""
     sizes = _row_bytes(table)
     ends = _group_ends(sizes)
-    content_bytes = int(sizes.sum())
-    # Worst case: nothing compresses, every page and row group brings its own headers.
-    capacity = content_bytes + content_bytes // 64 + 64 * table.num_rows + 4096 * (len(ends) + 16)
-    try:
-        return _encode_into(pa.allocate_buffer(capacity), table, ends, settings)
-    except OSError:
-        # The estimate was too small. Never seen; but a block must not be refused for it.
-        return _encode_into(pa.allocate_buffer(4 * capacity), table, ends, settings)
+    said = _provenance(table, settings)
+    if len(ends) == 1 or not _can_stitch():
+        return Encoded.of(_encode_file(table, ends, int(sizes.sum()), said))
+    return _encode_groups(table, ends, sizes, said)
 
 
 def _row_bytes(table: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -88,35 +118,55 @@ def _split_long(ends: Sequence[int]) -> Iterator[int]:
         start = end
 
 
-def _encode_into(room: pa.Buffer, table: pa.Table, ends: Sequence[int], settings: QueueSettings) -> Encoded:
-    """Encode row group by row group, while a second thread digests those already written."""
+def _encode_groups(
+    table: pa.Table, ends: Sequence[int], sizes: np.ndarray[Any, np.dtype[np.int64]], said: dict[str, str]
+) -> Encoded:
+    """Encode row groups side by side, each as a file, which are stitched together piece by piece."""
+    pool = ThreadPoolExecutor(min(len(ends), pa.cpu_count(), _THREADS_MAX), "jjq-encode")
+    parts = [
+        pool.submit(_encode_part, table.slice(start, end - start), int(sizes[start:end].sum()), said)
+        for start, end in zip([0, *ends[:-1]], ends, strict=True)
+    ]
+    pool.shutdown(wait=False)  # no more work is coming; its threads end with the last row group
+
+    def body(at: int) -> memoryview:
+        return parts[at].result().body
+
+    def end() -> memoryview:
+        return memoryview(stitch.end_of_file([part.result() for part in parts]))
+
+    bodies = [functools.partial(body, at) for at in range(len(parts))]
+    return Encoded([lambda: memoryview(stitch.MAGIC), *bodies, functools.cache(end)])
+
+
+def _encode_part(rows: pa.Table, content_bytes: int, said: dict[str, str]) -> stitch.Part:
+    return stitch.take_apart(_encode_file(rows, [rows.num_rows], content_bytes, said))
+
+
+def _encode_file(
+    table: pa.Table, ends: Sequence[int], content_bytes: int, said: dict[str, str]
+) -> memoryview:
+    """A whole Parquet file with the row groups that end at `ends`."""
+    # Worst case: nothing compresses, every page and row group brings its own headers.
+    capacity = content_bytes + content_bytes // 64 + 64 * table.num_rows + 4096 * (len(ends) + 16)
+    try:
+        return _write(pa.allocate_buffer(capacity), table, ends, said)
+    except OSError:
+        # The estimate was too small. Never seen; but a block must not be refused for it.
+        return _write(pa.allocate_buffer(4 * capacity), table, ends, said)
+
+
+def _write(room: pa.Buffer, table: pa.Table, ends: Sequence[int], said: dict[str, str]) -> memoryview:
     sink = pa.FixedSizeBufferWriter(room)
-    view = memoryview(room)
-    digest = hashlib.sha256()
-    done = 0
-    with ThreadPoolExecutor(1, "jjq-digest") as digester:
-
-        def digest_written() -> None:
-            nonlocal done
-            written = sink.tell()
-            if len(room) <= _INLINE_BYTES:
-                digest.update(view[done:written])
-            else:
-                digester.submit(digest.update, view[done:written])
-            done = written
-
-        with _writer(sink, table.schema) as writer:
-            start = 0
-            for end in ends:
-                # One chunk per row group, or the pages would end where the chunks do.
-                writer.write_table(
-                    table.slice(start, end - start).combine_chunks(), row_group_size=end - start
-                )
-                digest_written()
-                start = end
-            writer.add_key_value_metadata(_provenance(table, settings))
-        digest_written()
-    return Encoded(view[:done], digest.hexdigest())
+    with _writer(sink, table.schema) as writer:
+        start = 0
+        for end in ends:
+            # One chunk per row group, or the pages would end where the chunks do.
+            rows = table.slice(start, end - start).combine_chunks()
+            writer.write_table(rows, row_group_size=end - start)
+            start = end
+        writer.add_key_value_metadata(said)
+    return memoryview(room).cast("B")[: sink.tell()]
 
 
 def _writer(sink: Any, schema: pa.Schema) -> pq.ParquetWriter:
@@ -135,6 +185,20 @@ def _writer(sink: Any, schema: pa.Schema) -> pq.ParquetWriter:
         sorting_columns=_SORTED,
         store_schema=False,
     )
+
+
+@functools.cache
+def _can_stitch() -> bool:
+    """Whether this version of Arrow writes files that we can put together: tried once, on a small one."""
+    values = batch.payload("bytes", [b"a", b"", b"c"], keys=[b"k", None, None])
+    table = pa.Table.from_batches([batch.stamp(values, first=7, timestamp_us=1)])
+    said = {"jjq.format": str(FORMAT)}
+    try:
+        parts = [_encode_part(table.slice(at, 1), 64, said) for at in range(3)]
+    except ValueError:
+        return False
+    stitched = stitch.MAGIC + b"".join(part.body for part in parts) + stitch.end_of_file(parts)
+    return stitched == bytes(_encode_file(table, [1, 2, 3], 192, said))
 
 
 def _provenance(table: pa.Table, settings: QueueSettings) -> dict[str, str]:

@@ -49,7 +49,9 @@ class Columns:
         self.count = len(self._arrays["first"])
         self._adding = threading.Lock()
         check(all(len(array) == self.count for array in self._arrays.values()), "columns differ in length")
-        self._peak = np.maximum.accumulate(self._arrays["max_timestamp"]) if self.count else np.empty(0, "<i8")
+        self._peak = (
+            np.maximum.accumulate(self._arrays["max_timestamp"]) if self.count else np.empty(0, "<i8")
+        )
 
     @classmethod
     def joined(cls, parts: Iterable[Columns]) -> Columns:

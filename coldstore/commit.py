@@ -101,7 +101,7 @@ def commit_young(
     check_tenure(before, writer.epoch)
     encoded = blocks.encode(draft.table, shelf.settings)
     path = paths.young_path(draft.first, writer.tag)
-    shelf.objects.put_if_absent(shelf.key(path), encoded.data)
+    shelf.objects.put_if_absent(shelf.key(path), encoded)
     failpoint.reach("block.data_put")
     block = BlockMetadata(kind="young", path=path, **_common(shelf, draft, encoded, before, writer))
     try:
@@ -188,7 +188,7 @@ def commit_final(
     final = _Final(shelf, draft, young, before, writer)
     encoded = blocks.encode(draft.table, shelf.settings)
     try:
-        shelf.objects.put_if_absent(paths.data(shelf.name, draft.first), encoded.data)
+        shelf.objects.put_if_absent(paths.data(shelf.name, draft.first), encoded)
     except Conflict:
         return _contested_final(final, encoded)
     failpoint.reach(f"{writer.step}.data_put")
@@ -239,10 +239,9 @@ def _contested_final(final: _Final, encoded: Encoded) -> BlockMetadata:
     found = shelf.objects.get(paths.data(shelf.name, draft.first))
     adopted = _adoptable(final, found)
     if adopted is not None:
-        digest = Encoded(memoryview(found.data), hashlib.sha256(found.data).hexdigest())
-        return _publish(final, final.metadata(adopted, digest))
+        return _publish(final, final.metadata(adopted, Encoded.of(found.data)))
     copy = paths.young_path(draft.first, writer.tag)
-    shelf.objects.put_if_absent(shelf.key(copy), encoded.data)
+    shelf.objects.put_if_absent(shelf.key(copy), encoded)
     failpoint.reach(f"{writer.step}.data_put")
     block = _publish(final, final.metadata(draft, encoded, copy))
     settle(shelf, block)
@@ -314,7 +313,7 @@ def _common(
         "last": draft.next - 1,
         "min_timestamp_us": draft.min_timestamp_us,
         "max_timestamp_us": draft.max_timestamp_us,
-        "stored_bytes": len(encoded.data),
+        "stored_bytes": encoded.size,
         "raw_bytes": draft.raw_bytes,
         "sha256": encoded.sha256,
         "previous": None if before is None else before.first,

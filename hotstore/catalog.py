@@ -31,8 +31,6 @@ not touched; the write is skipped and reported.
 
 from __future__ import annotations
 
-import errno
-import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -47,7 +45,7 @@ from coldstore.chance import Chance
 from coldstore.clock import Clock
 from coldstore.errors import Conflict, DataLoss, InvalidInput, JjqError, NotFound, Unavailable
 from hotstore import catalogprobe, catalogtables
-from hotstore.catalogprobe import Verdict, first_line, is_in_use
+from hotstore.catalogprobe import Verdict, first_line, is_from_outside, is_in_use
 from hotstore.catalogtables import FORMAT, QUEUES, SUBSCRIBERS
 
 __all__ = ["FORMAT", "QUEUES", "SUBSCRIBERS", "Catalog", "Event", "Outcome", "Snapshot"]
@@ -60,11 +58,6 @@ _DAMAGE: Final = (
     duckdb.InternalException,
     duckdb.FatalException,
 )
-# … and an IOException for one of these reasons is not the file's fault either.
-_ENVIRONMENT: Final = tuple(
-    os.strerror(number)
-    for number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE)
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,17 +197,19 @@ class Catalog:
         if stamp[0] is None:
             return Event("damaged", f"{self._path} is missing, but not what DuckDB keeps beside it")
         verdict = self._probe(self._path)
-        if verdict.state == "sound":
-            self._trusted, self._complete = stamp, False
-            return None
-        return Event(verdict.state, f"{self._path}: {verdict.detail}")
+        if verdict.state != "sound":
+            return Event(verdict.state, f"{self._path}: {verdict.detail}")
+        if any(stamp[1:]):
+            return Event("damaged", f"{self._path} was written to, and not closed, by another program")
+        self._trusted, self._complete = stamp, False
+        return None
 
     def _store(self, tables: dict[str, pa.Table], everything: bool) -> Event | None:
         before, self._trusted = self._trusted, None
-        known = self._complete or not self._path.exists()
+        fresh = not self._path.exists()
         try:
             with catalogprobe.connect(self._path, read_only=False) as connection:
-                flaw = None if known else self._flaw(connection)
+                flaw = None if fresh or self._complete else self._flaw(connection)
                 if flaw is not None:
                     return flaw
                 catalogtables.change(connection, tables, everything)
@@ -224,6 +219,9 @@ class Catalog:
             trouble = _event(error, self._path)
             if trouble.kind == "in_use":  # never opened, so not changed
                 self._trusted = before
+            elif fresh:  # a stub that this call began, on a full disk say; not worth a quarantine
+                with suppress(OSError):
+                    self._path.unlink()
             return trouble
         self._trusted, self._complete = self._stamp(), True
         return None
@@ -238,7 +236,7 @@ class Catalog:
         self._trusted, self._complete = None, False
         try:
             folder.mkdir(parents=True)
-            for suffix in (*SIDECARS, ""):  # a log without its catalog is noticed, the reverse is not
+            for suffix in (*SIDECARS, ""):  # so a crash in between leaves no old log beside a new catalog
                 with suppress(FileNotFoundError):
                     Path(f"{self._path}{suffix}").rename(folder / f"{self._path.name}{suffix}")
             (folder / "reason.txt").write_text(f"{trouble.kind}: {trouble.message}\n", "utf-8")
@@ -270,15 +268,15 @@ def _event(error: duckdb.Error, path: Path) -> Event:
     if is_in_use(error):
         return Event("in_use", text)
     damaged = isinstance(error, _DAMAGE) or "Corrupt" in text  # an index block's checksum has no class
-    if damaged and not any(reason in text for reason in _ENVIRONMENT):
-        return Event("damaged", text)
-    return Event("failed", text)
+    return Event("damaged" if damaged and not is_from_outside(error) else "failed", text)
 
 
 def _error(trouble: Event) -> JjqError:
     """What a reader is told."""
     if trouble.kind == "damaged":
         return DataLoss(f"{trouble.message}; the server's next checkpoint replaces it", key="catalog")
-    if trouble.kind in ("in_use", "format"):
-        return Conflict(trouble.message)
+    if trouble.kind == "in_use":
+        return Conflict(f"{trouble.message}; close it there, then ask again")
+    if trouble.kind == "format":
+        return Conflict(f"{trouble.message}; ask with the version that wrote it")
     return Unavailable(trouble.message)

@@ -119,9 +119,11 @@ def flaw(connection: duckdb.DuckDBPyConnection) -> tuple[Literal["format", "dama
     """What makes a sound DuckDB file no catalog of ours; one without any table may become one."""
     columns = set(connection.execute(_COLUMNS).fetchall())
     if ("checkpoint", "format", "INTEGER") in columns:
-        for (found,) in connection.execute("SELECT format FROM checkpoint").fetchall():
-            if found != FORMAT:
-                return "format", f"has format {found}, this version writes {FORMAT}"
+        formats = [found for (found,) in connection.execute("SELECT format FROM checkpoint").fetchall()]
+        if formats and formats != [FORMAT]:
+            return "format", f"has format {formats[0]}, this version writes {FORMAT}"
+        if not formats:
+            return "damaged", "has no checkpoint"
     if columns and _expected() - columns:
         return "damaged", f"has not the tables of format {FORMAT}"
     return None

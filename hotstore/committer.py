@@ -11,7 +11,9 @@ everything after it is refused until the process starts anew, since a second fsy
 
 Where a single small entry waits and the disk has been quick, the write happens on the event loop
 itself: handing it to a thread and back costs as much as the write. A disk that stalls is found out
-once, and then gets its thread until it has been quick for a while (`_Pace`).
+once, and then gets its thread until it has been quick for a while (`_Pace`). A caller that is alone
+does not even wait for the loop to come round, but every `_ALONE` entries it is looked again whether
+others are ready to share the write.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ T = TypeVar("T")
 
 _QUICK_SECONDS: Final = 0.001
 _QUICK_IN_A_ROW: Final = 32
+_ALONE: Final = 8  # entries that go without a look at who else is ready, once a look found nobody
 
 
 class Entry(Protocol):
@@ -91,6 +94,7 @@ class Committer:
         self._calls: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._busy = False  # a group or a call is on its way
+        self._alone = 0  # how many entries may go at once, as nobody else was there of late
         self._begin_soon = False
         self._notify_written = False
         self._closing = False
@@ -120,7 +124,10 @@ class Committer:
         self._inbox.append(entry)
         if self._busy:
             return
-        if not self._begin_soon:  # whatever else is ready on the loop joins the group
+        if self._alone and self._pace.quick:
+            self._alone -= 1
+            self._begin()
+        elif not self._begin_soon:  # whatever else is ready on the loop joins the group
             self._begin_soon = True
             self._loop.call_soon(self._begin)
 
@@ -166,7 +173,10 @@ class Committer:
                 return
 
     def _commit_group(self) -> None:
+        looked = not self._alone
         group = self._form()
+        if looked or len(group) > 1:
+            self._alone = _ALONE if len(group) == 1 else 0
         records = [record for source in self._sources for record in source.records()]
         self._sources.clear()
         if not records:  # a group of rejections alone rests on what is synced already

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from coldstore.chance import Chance
@@ -17,6 +18,7 @@ from hotstore.diskjournal import DiskJournal
 from hotstore.engine import Engine, Runners
 from hotstore.hotstore import HotStore
 from hotstore.lock import lock_directory
+from hotstore.memory import use_quick_pool
 from hotstore.registry import Registry
 from hotstore.relational import CatalogView, Relational
 from hotstore.settings import HotSettings
@@ -27,6 +29,7 @@ async def open_engine(
 ) -> Engine:
     """Recover what `directory` holds, or begin there, and serve. `Conflict` if another process has it."""
     lock = lock_directory(directory)
+    use_quick_pool(os.environ)
     try:
         journal = DiskJournal(
             RealDisk(directory / "journal"), chance, segment_bytes=settings.segment_bytes, kinds=records.KINDS

@@ -19,7 +19,7 @@ class PushEntry:
     """An entry of the committer. `first` is negative until, and unless, offsets are assigned."""
 
     __slots__ = (
-        "bytes", "error", "expected", "first", "on_settled", "payload", "producer", "queue", "reply",
+        "bytes", "columns", "error", "expected", "first", "on_settled", "payload", "producer", "queue", "reply",
         "sequence", "stage", "timestamp_us", "twin",
     )  # fmt: skip
 
@@ -38,7 +38,8 @@ class PushEntry:
         self.sequence = sequence
         self.expected = expected
         self.stage: Stage = stage
-        self.bytes: int = payload.nbytes
+        self.columns: pa.Buffer = payload.serialize()  # as the journal will have it
+        self.bytes: int = self.columns.size
         self.first = -1
         self.timestamp_us = 0
         self.error: Exception | None = None  # why nothing is written for it

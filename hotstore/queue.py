@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from coldstore.batch import stamp
 from coldstore.clock import Clock
 from coldstore.errors import Conflict, DataLoss
 from coldstore.queue import QueueSettings
@@ -60,7 +59,7 @@ class HotQueue:
         self._assigned = 0
         self._sequences: dict[str, int] = {}  # producers' last sequences in the group being formed
         self._group: list[PushEntry] = []
-        self._writes: list[tuple[int, pa.RecordBatch]] = []
+        self._writes: list[tuple[pa.RecordBatch, int]] = []  # payloads of the group, and their bytes
         self._readers: set[asyncio.Future[None]] = set()
         self._cold_waiters: list[tuple[int, PushEntry]] = []
 
@@ -126,22 +125,26 @@ class HotQueue:
 
     def _record(self, run: list[PushEntry]) -> Record:
         first = run[0].first
-        payload = run[0].payload if len(run) == 1 else pa.concat_batches([e.payload for e in run])
+        if len(run) == 1:
+            payload, columns = run[0].payload, run[0].columns
+        else:
+            payload = pa.concat_batches([entry.payload for entry in run])
+            columns = payload.serialize()
         parts = [
             records.Part(e.first - first, e.payload.num_rows, e.producer, e.sequence)
             for e in run
             if e.producer is not None and e.sequence is not None
         ]
-        self._writes.append((first, payload))
-        return records.push(self.number, first, self.stamped_us, parts, payload)
+        self._writes.append((payload, columns.size))
+        return records.push(self.number, first, self.stamped_us, parts, payload.num_rows, columns)
 
     def publish(self, sequence: int) -> None:
         """The group is durable: show it to readers. The first of its entries does this for all."""
         if not self._group:
             return
         now, before = self._clock.monotonic(), self.tail.bytes
-        for first, payload in self._writes:
-            self.tail.append(stamp(payload, first, self.stamped_us), self.stamped_us, sequence, now)
+        for payload, size in self._writes:
+            self.tail.append(payload, size, self.stamped_us, sequence, now)
         self._usage.unsealed_bytes += self.tail.bytes - before
         for entry in self._group:
             if entry.first >= 0 and entry.producer is not None and entry.sequence is not None:

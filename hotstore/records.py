@@ -65,13 +65,16 @@ class Push:
     columns: pa.Buffer
 
 
-def push(queue: int, first: int, timestamp_us: int, parts: Sequence[Part], payload: pa.RecordBatch) -> Record:
-    head = [_PUSH.pack(queue, first, timestamp_us, payload.num_rows, len(parts))]
+def push(
+    queue: int, first: int, timestamp_us: int, parts: Sequence[Part], count: int, columns: pa.Buffer
+) -> Record:
+    """`columns` is the payload of `count` elements, serialized."""
+    head = [_PUSH.pack(queue, first, timestamp_us, count, len(parts))]
     for part in parts:
         producer = part.producer.encode()
         head.append(_PART.pack(part.at, part.count, part.sequence, len(producer)))
         head.append(producer)
-    return Record(PUSH, (b"".join(head), payload.serialize()))
+    return Record(PUSH, (b"".join(head), columns))
 
 
 def read_push(payload: memoryview) -> Push:

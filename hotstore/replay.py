@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coldstore.batch import check_content, payload_schema, stamp
+from coldstore.batch import check_content, payload_schema
 from coldstore.clock import Clock
 from coldstore.errors import DataLoss
 from coldstore.queue import QueueSettings
@@ -68,17 +68,15 @@ class Replay:
         queue.last_us = max(queue.last_us, push.timestamp_us)
         if push.first + push.count <= queue.tail.next:
             return  # sealed since, or replayed already
-        elements = stamp(
-            records.read_columns(push, payload_schema(queue.content)), push.first, push.timestamp_us
-        )
+        payload = records.read_columns(push, payload_schema(queue.content))
         if push.first < queue.tail.next:
-            elements = elements.slice(queue.tail.next - push.first)
+            payload = payload.slice(queue.tail.next - push.first)
         elif push.first > queue.tail.next:  # a damaged record lies between; reconcile() judges the hole
             queue.freeze()
             queue.start_tail(push.first)
         if queue.tail.bytes >= queue.settings.block_bytes:
             queue.freeze()
-        queue.tail.append(elements, push.timestamp_us, sequence, self._now)
+        queue.tail.append(payload, push.columns.size, push.timestamp_us, sequence, self._now)
         queue.next = queue.tail.next
 
     def _sealed(self, number: int, offset: int) -> None:

@@ -10,7 +10,13 @@ from typing import NamedTuple
 
 from hotstore import frame
 from hotstore.disk import Disk, File, read_all
-from hotstore.limits import JOURNAL_BATCH_BYTES_MAX, PAGE_BYTES, SCAN_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
+from hotstore.limits import (
+    JOURNAL_BATCH_BYTES_MAX,
+    PAGE_BYTES,
+    SCAN_BYTES,
+    SEGMENT_BYTES_MAX,
+    SEGMENT_BYTES_MIN,
+)
 from hotstore.segment import LIVE, name_of
 
 # Stands for bytes that cannot be read. Not zero, because a zero page says that the log ends there.

@@ -82,26 +82,23 @@ class Spares:
         self._free = list(free)
 
     def prepare(self, synced_upto: int) -> Future[Writer]:
-        """Begin to prepare the next segment, unless that was begun before."""
-        if self._spare is None:
+        """Begin to prepare the next segment, unless that was done and did not fail for lack of room."""
+        if self._spare is None or _in_vain(self._spare):
             self._spare = self._background.submit(lambda: self._fresh(synced_upto))
         return self._spare
 
     def reserve(self) -> Future[None]:
-        """Begin to see to it that a file stands behind the spare, unless that was begun before."""
-        if self._reserve is None:
+        """Begin to see to it that a file stands behind the spare; as `prepare`."""
+        if self._reserve is None or _in_vain(self._reserve):
             self._reserve = self._background.submit(self._stock)
         return self._reserve
 
     def take(self, synced_upto: int) -> Writer:
         """The next segment to write. Raises Exhausted if the disk is full: nothing has changed then."""
-        spare, reserve = self.prepare(synced_upto), self.reserve()
-        self._spare = self._reserve = None  # what failed is tried anew by the next call
         with room_needed():
-            writer = spare.result()
-            self._spare = spare  # not to be lost if there is no room for the reserve
-            reserve.result()
-        self._spare = None
+            writer = self.prepare(synced_upto).result()
+            self.reserve().result()
+        self._spare = self._reserve = None
         self.prepare(synced_upto)
         return writer
 
@@ -166,6 +163,12 @@ class Spares:
             if size == segment_bytes:
                 return name
             self._disk.remove(name)
+
+
+def _in_vain(future: Future[T]) -> bool:
+    """Whether it failed in a way that may pass: room may have come back. Other errors of a disk stay."""
+    error = future.exception() if future.done() else None
+    return error is not None and not (isinstance(error, OSError) and error.errno not in _FULL)
 
 
 @contextmanager

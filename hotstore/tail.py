@@ -1,69 +1,99 @@
-"""The hot-hot block: element batches in memory, in order, not yet in the cold store.
+"""The hot-hot block: payloads in memory, in order, not yet in the cold store.
 
-Small batches are gathered: once `_GATHER` of them follow each other they become one, and `_GATHER`
-of those one again, so that a million single pushes read as fast as one push of a million, at a
-cost of a few copies of each element.
+A push is kept as it came, and becomes an element batch (offsets, timestamps) when it is first read:
+the writer does not wait for what readers need. Small pushes are gathered: once `_GATHER` of them
+follow each other they become one chunk, and `_GATHER` of those one again, so that a million single
+pushes read as fast as one push of a million, at a cost of two copies of each element.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import chain
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from coldstore.batch import TIMESTAMP, stamp_each
 from coldstore.errors import check
 
 _GATHER = 32
 _SMALL_ROWS = 1_024
+_STAMP_BYTES = 16  # what offset and timestamp add to an element
+
+
+class _Chunk:
+    """Elements that were pushed together or gathered; `batch` is made when it is first asked for."""
+
+    __slots__ = ("_batch", "payload", "times")
+
+    def __init__(self, payload: pa.RecordBatch, times: list[tuple[int, int]]) -> None:
+        self.payload = payload
+        self.times = times  # how many elements, and their timestamp, in order
+        self._batch: pa.RecordBatch | None = None
+
+    def batch(self, first: int) -> pa.RecordBatch:
+        if self._batch is None:
+            counts, times = zip(*self.times, strict=True)
+            stamps = np.repeat(np.array(times, dtype=np.int64), counts)
+            self._batch = stamp_each(self.payload, first, stamps)
+        return self._batch
 
 
 class TailBlock:
     """Elements `first` up to, not including, `next`; appended to by its queue's writer only."""
 
-    def __init__(self, first: int, opened: float = 0.0) -> None:
+    def __init__(self, first: int) -> None:
         self.first = first
         self.next = first
         self.bytes = 0
-        self.opened = opened  # monotonic time of the first element, for sealing by age
+        self.opened = 0.0  # monotonic time of the first element, for sealing by age
         self.sequence: int | None = None  # journal batch that holds the first element
         self.min_us = 0
         self.max_us = 0
-        self._batches: list[pa.RecordBatch] = []
-        self._starts: list[int] = []  # offset of the first element of each batch
-        self._small: list[int] = []  # how many equally small batches end the list, by level
+        self._chunks: list[_Chunk] = []
+        self._starts: list[int] = []  # offset of the first element of each chunk
+        self._small: list[int] = []  # how many equally small chunks end the list, by level
 
     def __len__(self) -> int:
         return self.next - self.first
 
-    def append(self, batch: pa.RecordBatch, timestamp_us: int, sequence: int, now: float) -> None:
-        """Add the elements that follow; they share one timestamp."""
-        if not self._batches:
+    def append(
+        self, payload: pa.RecordBatch, size: int, timestamp_us: int, sequence: int, now: float
+    ) -> None:
+        """Add a payload of `size` bytes; its elements share one timestamp."""
+        rows = payload.num_rows
+        if not self._chunks:
             self.opened, self.sequence = now, sequence
             self.min_us = self.max_us = timestamp_us
         self._starts.append(self.next)
-        self._batches.append(batch)
-        self.next += batch.num_rows
-        self.bytes += batch.nbytes
+        self._chunks.append(_Chunk(payload, [(rows, timestamp_us)]))
+        self.next += rows
+        self.bytes += size + rows * _STAMP_BYTES
         self.min_us = min(self.min_us, timestamp_us)
         self.max_us = max(self.max_us, timestamp_us)
-        if batch.num_rows < _SMALL_ROWS // _GATHER:
+        if rows < _SMALL_ROWS // _GATHER:
             self._gather()
-        else:
+        elif self._small:
             self._small.clear()
 
     def _gather(self) -> None:
-        # `_small[level]` counts batches made of `_GATHER ** level` small ones at the end of the list.
+        # `_small[level]` counts chunks made of `_GATHER ** level` small ones at the end of the list.
         if not self._small:
             self._small.append(0)
         self._small[0] += 1
         level = 0
         while self._small[level] == _GATHER:
-            merged = pa.concat_batches(self._batches[-_GATHER:])
-            del self._batches[-_GATHER:], self._starts[-_GATHER + 1 :]
-            self._batches.append(merged)
+            some = self._chunks[-_GATHER:]
+            merged = _Chunk(
+                pa.concat_batches([chunk.payload for chunk in some]),
+                list(chain.from_iterable(chunk.times for chunk in some)),
+            )
+            del self._chunks[-_GATHER:], self._starts[-_GATHER + 1 :]
+            self._chunks.append(merged)
             self._small[level] = 0
-            if merged.num_rows >= _SMALL_ROWS:
+            if merged.payload.num_rows >= _SMALL_ROWS:
                 self._small.clear()
                 return
             level += 1
@@ -75,53 +105,67 @@ class TailBlock:
         """Up to `rows` elements from `position` on, cut where they pass `max_bytes`, at least one."""
         check(self.first <= position < self.next, f"{position} is not in {self.first}..{self.next}")
         index = bisect_right(self._starts, position) - 1
-        batch = self._batches[index].slice(position - self._starts[index], rows)
-        if batch.num_rows == rows or index + 1 == len(self._batches):
+        start = self._starts[index]
+        batch = self._chunks[index].batch(start).slice(position - start, rows)
+        if batch.num_rows == rows or index + 1 == len(self._chunks):
             return cut(batch, max_bytes)
         found, have, size = [batch], batch.num_rows, batch.nbytes
-        for following in self._batches[index + 1 :]:
+        for at in range(index + 1, len(self._chunks)):
             if have == rows or size >= max_bytes:
                 break
-            batch = following.slice(0, rows - have)
+            batch = self._chunks[at].batch(self._starts[at]).slice(0, rows - have)
             found.append(batch)
             have, size = have + batch.num_rows, size + batch.nbytes
         return cut(pa.concat_batches(found), max_bytes)
 
     def table(self) -> pa.Table:
-        """All of it, without a copy."""
-        return pa.Table.from_batches(self._batches)
+        """All of it, without a copy. Called by the sealer's thread once the block is frozen."""
+        chunks = zip(self._chunks, self._starts, strict=True)
+        return pa.Table.from_batches([chunk.batch(start) for chunk, start in chunks])
 
     def at_time(self, timestamp_us: int) -> int | None:
         """Offset of the first element that is not before `timestamp_us`."""
-        if not self._batches or self.max_us < timestamp_us:
+        if not self._chunks or self.max_us < timestamp_us:
             return None
-        for start, batch in zip(self._starts, self._batches, strict=True):
-            found = first_at(batch.column("timestamp"), timestamp_us)
-            if found is not None:
-                return start + found
+        for start, chunk in zip(self._starts, self._chunks, strict=True):
+            for rows, time in chunk.times:
+                if time >= timestamp_us:
+                    return start
+                start += rows
         return None
 
     def drop_before(self, offset: int) -> None:
         """Forget elements that turned out to be in the cold store already."""
-        if offset <= self.first or not self._batches:
-            return
-        kept = self.slice(offset, self.next - offset, 1 << 62) if offset < self.next else None
-        self.first, self._small = min(offset, self.next), []
-        self._batches, self._starts = ([kept], [offset]) if kept is not None else ([], [])
-        self.bytes = kept.nbytes if kept is not None else 0
+        while self._chunks and self._starts[0] + self._chunks[0].payload.num_rows <= offset:
+            del self._chunks[0], self._starts[0]
+        self._small.clear()
+        if not self._chunks:
+            self.first, self.bytes = self.next, 0
+        elif offset > self._starts[0]:
+            self._cut_first(offset)
+        self.first = self._starts[0] if self._starts else self.next
+        self.bytes = sum(c.payload.nbytes + c.payload.num_rows * _STAMP_BYTES for c in self._chunks)
+
+    def _cut_first(self, offset: int) -> None:
+        chunk, skip = self._chunks[0], offset - self._starts[0]
+        times: list[tuple[int, int]] = []
+        for rows, time in chunk.times:
+            kept = min(rows, max(0, rows - skip))
+            skip -= rows - kept
+            if kept:
+                times.append((kept, time))
+        self._chunks[0] = _Chunk(chunk.payload.slice(offset - self._starts[0]), times)
+        self._starts[0] = offset
 
 
 def cut(batch: pa.RecordBatch, max_bytes: int) -> pa.RecordBatch:
     """`batch`, shortened until it has at most `max_bytes` or one element."""
-    while batch.nbytes > max_bytes and batch.num_rows > 1:
-        batch = batch.slice(
-            0, max(1, min(batch.num_rows - 1, int(batch.num_rows * max_bytes / batch.nbytes)))
-        )
+    while batch.num_rows > 1 and (size := batch.nbytes) > max_bytes:
+        batch = batch.slice(0, max(1, min(batch.num_rows - 1, int(batch.num_rows * max_bytes / size))))
     return batch
 
 
 def first_at(times: pa.Array | pa.ChunkedArray, timestamp_us: int) -> int | None:
     """Index of the first time that is not before `timestamp_us`; times need not be in order."""
-    wanted = pa.scalar(timestamp_us, pa.timestamp("us", tz="UTC"))
-    index: int = pc.index(pc.greater_equal(times, wanted), True).as_py()
+    index: int = pc.index(pc.greater_equal(times, pa.scalar(timestamp_us, TIMESTAMP)), True).as_py()
     return index if index >= 0 else None

@@ -1,1 +1,91 @@
-"""The front end: gRPC server, clients, command line, Spark."""
+"""jjq: a multi-subscriber log service with an infinite history.
+
+    client = jjq.connect("127.0.0.1:7575")     # servers
+    client = jjq.open("./jjq-data")            # or the same verbs in this process, without a server
+
+`jjq.aio` has the same verbs for asyncio. Names are loaded when they are first used, so that importing
+a part of jjq (as Spark's executors do) does not load all of it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coldstore.batch import Element
+    from coldstore.errors import (
+        Conflict,
+        DataLoss,
+        Denied,
+        Exhausted,
+        Fenced,
+        InvalidInput,
+        JjqError,
+        NotFound,
+        OutOfRange,
+        Unavailable,
+    )
+    from coldstore.objects.settings import S3Settings
+    from hotstore.port import BlockInfo, QueueInfo, Receipt, Resolved, SubscriberInfo
+    from hotstore.settings import HotSettings
+    from jjq import aio
+    from jjq.blocking import Client, Producer, Replay, Subscription, connect, open
+    from jjq.remote.settings import ClientTls
+
+_HOMES = {
+    "coldstore.batch": ("Element",),
+    "coldstore.errors": (
+        "Conflict", "DataLoss", "Denied", "Exhausted", "Fenced", "InvalidInput", "JjqError", "NotFound",
+        "OutOfRange", "Unavailable",
+    ),
+    "coldstore.objects.settings": ("S3Settings",),
+    "hotstore.port": ("BlockInfo", "QueueInfo", "Receipt", "Resolved", "SubscriberInfo"),
+    "hotstore.settings": ("HotSettings",),
+    "jjq.blocking": ("Client", "Producer", "Replay", "Subscription", "connect", "open"),
+    "jjq.remote.settings": ("ClientTls",),
+}  # fmt: skip
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "BlockInfo",
+    "Client",
+    "ClientTls",
+    "Conflict",
+    "DataLoss",
+    "Denied",
+    "Element",
+    "Exhausted",
+    "Fenced",
+    "HotSettings",
+    "InvalidInput",
+    "JjqError",
+    "NotFound",
+    "OutOfRange",
+    "Producer",
+    "QueueInfo",
+    "Receipt",
+    "Replay",
+    "Resolved",
+    "S3Settings",
+    "SubscriberInfo",
+    "Subscription",
+    "Unavailable",
+    "aio",
+    "connect",
+    "open",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name == "aio":
+        return import_module("jjq.aio")
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'jjq' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(home), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,7 +21,7 @@ from coldstore.limits import BATCH_BYTES_MAX, BATCH_ELEMENTS_MAX, ELEMENT_BYTES_
 from hotstore.limits import PRODUCER_RECEIPTS_MAX
 from hotstore.port import Receipt, Stage
 
-Value = bytes | str
+Value = bytes | bytearray | memoryview | str
 Headers = Mapping[str, bytes | str]
 
 _OVERHEAD_BYTES = 64  # what an element costs in memory beside its own bytes
@@ -42,10 +43,19 @@ class ProducerSettings:
         most = PRODUCER_RECEIPTS_MAX - 1
         for holds, wrong in (
             (0 <= self.linger <= 60, f"linger must be between 0 and 60 seconds, not {self.linger}"),
-            (1 <= self.batch_elements <= BATCH_ELEMENTS_MAX, f"batch_elements must be 1 to {BATCH_ELEMENTS_MAX}"),
-            (KIB <= self.batch_bytes <= BATCH_BYTES_MAX // 2, f"batch_bytes must be 1024 to {BATCH_BYTES_MAX // 2}"),
+            (
+                1 <= self.batch_elements <= BATCH_ELEMENTS_MAX,
+                f"batch_elements must be 1 to {BATCH_ELEMENTS_MAX}",
+            ),
+            (
+                KIB <= self.batch_bytes <= BATCH_BYTES_MAX // 2,
+                f"batch_bytes must be 1024 to {BATCH_BYTES_MAX // 2}",
+            ),
             (1 <= self.in_flight <= most, f"in_flight must be 1 to {most}, not {self.in_flight}"),
-            (self.memory_bytes >= self.batch_bytes, "memory_bytes must hold at least one batch of batch_bytes"),
+            (
+                self.memory_bytes >= self.batch_bytes,
+                "memory_bytes must hold at least one batch of batch_bytes",
+            ),
             (self.deadline > 0, f"deadline must be positive, not {self.deadline}"),
         ):
             if not holds:
@@ -55,10 +65,21 @@ class ProducerSettings:
 class Batch:
     """Pushes that travel together. Once `done`, nothing of it changes any more."""
 
-    __slots__ = ("born", "bytes", "done", "error", "headers", "keys", "on_done", "receipt", "refused", "values")
+    __slots__ = (
+        "born",
+        "bytes",
+        "done",
+        "error",
+        "headers",
+        "keys",
+        "on_done",
+        "receipt",
+        "refused",
+        "values",
+    )
 
     def __init__(self, born: float) -> None:
-        self.values: list[Value] = []
+        self.values: list[bytes | str] = []
         self.keys: list[Value | None] = []  # shorter than `values`, as are headers: the rest has none
         self.headers: list[Headers | None] = []
         self.bytes = 0
@@ -67,7 +88,7 @@ class Batch:
         self.receipt: Receipt | None = None
         self.error: JjqError | None = None
         self.refused: dict[int, JjqError] = {}  # elements that the queue cannot hold, by index
-        self.on_done: list[Callable[[], None]] = []  # called on the event loop
+        self.on_done: list[Callable[[], object]] = []  # called on the event loop
 
     def label(self, index: int, key: Value | None, headers: Headers | None) -> None:
         """Note key and headers of the element at `index`, the last one; most batches have none."""
@@ -79,9 +100,11 @@ class Batch:
     def payload(self) -> pa.RecordBatch:
         """What is left to push."""
         count = len(self.values)
-        columns: list[list] = [self.values]
-        for column in (self.keys, self.headers):
-            columns.append([*column, *[None] * (count - len(column))] if column else [])
+        labels: tuple[list[Any], ...] = (self.keys, self.headers)
+        columns = [
+            self.values,
+            *([*label, *[None] * (count - len(label))] if label else [] for label in labels),
+        ]
         if self.refused:
             kept = [index for index in range(count) if index not in self.refused]
             columns = [[column[index] for index in kept] if column else [] for column in columns]
@@ -114,10 +137,12 @@ class Gather:
     `wake` must be safe to call from any thread; it is called once for each batch that is begun.
     """
 
-    def __init__(self, settings: ProducerSettings, now: Callable[[], float], wake: Callable[[], None]) -> None:
+    def __init__(
+        self, settings: ProducerSettings, now: Callable[[], float], wake: Callable[[], None]
+    ) -> None:
         self.lock = threading.Lock()
-        self.room = threading.Condition(self.lock)
-        self.on_room: list[Callable[[], None]] = []  # called once, on the event loop, when there is room
+        self._room = threading.Condition(self.lock)
+        self._on_room: list[Callable[[], object]] = []
         self._settings = settings
         self._now = now
         self._wake = wake
@@ -153,11 +178,11 @@ class Gather:
     def add_waiting(self, value: Value, key: Value | None, headers: Headers | None) -> tuple[Batch, int]:
         """As `add`, but block this thread until there is room."""
         while (place := self.add(value, key, headers)) is None:
-            with self.room:
+            with self._room:
                 if self._bytes and self._closed is None:
                     self._waiting += 1
                     try:
-                        self.room.wait()
+                        self._room.wait()
                     finally:
                         self._waiting -= 1
         return place
@@ -204,19 +229,26 @@ class Gather:
             self._bytes -= batch.bytes
             batch.values, batch.keys, batch.headers = [], [], []
             told, batch.on_done = batch.on_done, []
-            told += self.on_room
-            self.on_room = []
+            told += self._on_room
+            self._on_room = []
             if self._waiting:
-                self.room.notify_all()
+                self._room.notify_all()
         for tell in told:
             tell()
 
-    def when_done(self, batch: Batch, tell: Callable[[], None]) -> bool:
+    def when_done(self, batch: Batch, tell: Callable[[], object]) -> bool:
         """Have `tell` called on the event loop when the batch is done; False if it is already."""
         with self.lock:
             if not batch.done:
                 batch.on_done.append(tell)
             return not batch.done
+
+    def when_room(self, tell: Callable[[], object]) -> bool:
+        """Have `tell` called on the event loop when there is more room; False if there is no more to come."""
+        with self.lock:
+            if self._bytes:
+                self._on_room.append(tell)
+            return self._bytes > 0
 
     def close(self) -> None:
         """Take no more pushes. What was taken is not forgotten."""
@@ -225,7 +257,7 @@ class Gather:
             if self._open is not None:
                 self._filled.append(self._open)
                 self._open = None
-            self.room.notify_all()
+            self._room.notify_all()
 
 
 def _size(value: Value) -> int:
@@ -236,7 +268,7 @@ def _size(value: Value) -> int:
     raise InvalidInput(f"push bytes or str, not {type(value).__name__}")
 
 
-def _plain(value: Value) -> Value:
+def _plain(value: Value) -> bytes | str:
     """A copy of what its owner may change before it is sent."""
     return bytes(value) if isinstance(value, bytearray | memoryview) else value
 

@@ -48,9 +48,7 @@ ATTEMPT_SECONDS: Final = 10.0  # one attempt of a verb, where there are other se
 CREDIT_ELEMENTS: Final = 100_000
 CREDIT_BYTES: Final = 16 * MIB
 
-check(
-    BATCH_BYTES_MAX < STREAM_BYTES_MAX <= IN_FLIGHT_BYTES_MAX, "a stream must hold a batch, a server a stream"
-)
+check(BATCH_BYTES_MAX < STREAM_BYTES_MAX, "a stream must hold a batch")
 check(9 * ERROR_BYTES_MAX < METADATA_BYTES_MAX, "an error must fit into trailers")
 check(CLIENT_KEEPALIVE_SECONDS > PING_SECONDS_MIN, "our own clients would be cut off")
 check(CHANNEL_STREAMS_MAX < STREAMS_MAX, "streams would leave no room for calls")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from coldstore.chance import Chance
 from coldstore.clock import Clock
-from coldstore.errors import Conflict, JjqError, Unavailable
+from coldstore.errors import Conflict, Unavailable
 from hotstore.port import Popped, Store
 from jjq.backoff import Backoff
 

@@ -19,7 +19,8 @@ unknown then stays unknown: such batches fail with it rather than being written 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Coroutine
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -29,9 +30,10 @@ from coldstore.errors import Conflict, Exhausted, InvalidInput, JjqError, Unavai
 from hotstore.port import Receipt, Store
 from jjq.backoff import Backoff
 from jjq.gather import Batch, Gather, Headers, ProducerSettings, Value
-from jjq.pushed import Pushed, wait_done
+from jjq.pushed import Pushed, ring, wait_done
 
 _SILENCE_SECONDS = 600.0
+_ATTEMPT_SECONDS = 5.0  # that even a batch gets which waited long for its turn
 
 
 class _Flight:
@@ -64,7 +66,7 @@ class Producer:
         self._proven = -_SILENCE_SECONDS  # when the store last took a batch: it knows the producer
         self._flights: dict[Batch, _Flight] = {}  # in order; those that failed stay until all settled
         self._running: set[asyncio.Task[None]] = set()
-        self._recovering = False
+        self._failed = False  # something in flight failed: nothing new is sent until it was repeated
         self._flushed = -1.0  # batches born by then are due
         self._timer: asyncio.TimerHandle | None = None
         self._error: JjqError | None = None
@@ -73,9 +75,8 @@ class Producer:
         """Take one element; waits only while too many bytes are under way. Await the result for its receipt."""
         while (place := self.gather.add(value, key, headers)) is None:
             room = self._loop.create_future()
-            with self.gather.lock:
-                self.gather.on_room.append(lambda room=room: room.cancelled() or room.set_result(None))
-            await room
+            if self.gather.when_room(partial(ring, room)):
+                await room
         return Pushed(self.gather, *place)
 
     async def flush(self) -> None:
@@ -114,7 +115,7 @@ class Producer:
 
     def _pump(self) -> None:
         """Send what is due, as far as the window allows; look again when the next one is."""
-        while not self._recovering and len(self._flights) < self._window():
+        while not self._failed and len(self._flights) < self._window():
             now = self._clock.monotonic()
             batch = self.gather.take(max(now - self._settings.linger, self._flushed))
             if batch is None:
@@ -129,7 +130,9 @@ class Producer:
     def _look_again(self, now: float) -> None:
         born = self.gather.born()
         if born is not None and self._timer is None:
-            self._timer = self._loop.call_later(max(0.0, born + self._settings.linger - now), self._linger_over)
+            self._timer = self._loop.call_later(
+                max(0.0, born + self._settings.linger - now), self._linger_over
+            )
 
     def _linger_over(self) -> None:
         self._timer = None
@@ -138,41 +141,47 @@ class Producer:
     def _send(self, batch: Batch) -> None:
         flight = self._flights[batch] = _Flight(batch, self._sequence)
         self._sequence += 1
-        task = self._loop.create_task(self._fly(flight))
-        self._running.add(task)
-        task.add_done_callback(self._landed)
+        self._start(self._fly(flight))
 
     async def _fly(self, flight: _Flight) -> None:
-        """One attempt."""
+        """One attempt, until the batch's deadline at most."""
+        left = flight.batch.born + self._settings.deadline - self._clock.monotonic()
         try:
-            flight.error = None
-            receipt = await self._store.push(
-                self._queue,
-                flight.batch.payload(),
-                producer=self._id,
-                sequence=flight.sequence,
-                stage=self._settings.stage,
+            async with asyncio.timeout(max(left, _ATTEMPT_SECONDS)):
+                receipt = await self._store.push(
+                    self._queue,
+                    flight.batch.payload(),
+                    producer=self._id,
+                    sequence=flight.sequence,
+                    stage=self._settings.stage,
+                )
+        except TimeoutError:
+            flight.error = Unavailable(
+                f"no answer within {self._settings.deadline:g} s; the outcome is unknown"
             )
+            flight.unknown = self._failed = True
         except JjqError as error:
             flight.error = error
             flight.unknown = flight.unknown or isinstance(error, Unavailable)
+            self._failed = True
+        except Exception as error:  # noqa: BLE001 - somebody waits: a bug must not leave them waiting
+            flight.error = JjqError(f"the push failed unexpectedly, its outcome is unknown: {error!r}")
+            flight.unknown = self._failed = True
         else:
             self._proven = self._clock.monotonic()
             self._settle(flight, receipt, None)
 
     def _landed(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._loop.call_exception_handler({"message": "a bug in jjq's producer", "exception": error, "task": task})
-            return
-        if any(flight.error is not None for flight in self._flights.values()):
-            if not self._running and not self._recovering:
-                self._recovering = True
-                again = self._loop.create_task(self._recover())
-                self._running.add(again)
-                again.add_done_callback(self._landed)
-            return
-        self._pump()
+        if not self._failed:
+            self._pump()
+        elif not self._running and not task.cancelled():
+            self._start(self._recover())
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = self._loop.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._landed)
 
     def _settle(self, flight: _Flight, receipt: Receipt | None, error: JjqError | None) -> None:
         batch = flight.batch
@@ -180,3 +189,42 @@ class Producer:
         del self._flights[batch]
         self._error = self._error or error or next(iter(batch.refused.values()), None)
         self.gather.release(batch)
+
+    # After a failure --------------------------------------------------------------------------------
+
+    async def _recover(self) -> None:
+        """Nothing is under way: send again what failed, one by one, in order."""
+        for flight in list(self._flights.values()):
+            if not flight.batch.done:  # it may have been given up with one before it
+                await self._repeat(flight)
+        self._failed = False
+
+    async def _repeat(self, flight: _Flight) -> None:
+        deadline = flight.batch.born + self._settings.deadline
+        backoff = Backoff(self._clock, self._chance, deadline)
+        behind = isinstance(flight.error, Conflict)  # refused because one before it had failed
+        while not flight.batch.done:
+            match flight.error:
+                case Unavailable() | Exhausted() as error:
+                    pause = error.retry_after if isinstance(error, Exhausted) else 0.0
+                    again = await backoff.wait(pause)
+                case InvalidInput(position=int(position)) as error:
+                    again = flight.batch.refuse(position, error)
+                case _:
+                    again, behind = behind, False
+            if again:
+                await self._fly(flight)
+            else:
+                self._give_up(flight)
+
+    def _give_up(self, flight: _Flight) -> None:
+        """Fail a batch, and go on with the others under a new identity."""
+        self._settle(flight, None, flight.error)
+        if flight.unknown:
+            for other in [other for other in self._flights.values() if other.unknown]:
+                self._settle(other, None, other.error)
+        self._id, self._sequence = self._chance.token(), 0
+        self._proven = -_SILENCE_SECONDS
+        for other in self._flights.values():
+            other.sequence, other.unknown = self._sequence, False
+            self._sequence += 1

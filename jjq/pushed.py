@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 from hotstore.port import Receipt
@@ -41,8 +42,14 @@ class Pushed:
 async def wait_done(gather: Gather, batch: Batch) -> None:
     """Return when all pushes of the batch are decided."""
     future = asyncio.get_running_loop().create_future()
-    if gather.when_done(batch, lambda: future.cancelled() or future.set_result(None)):
+    if gather.when_done(batch, partial(ring, future)):
         await future
+
+
+def ring(future: asyncio.Future[None]) -> None:
+    """Wake whoever awaits `future`, if anyone still does."""
+    if not future.done():
+        future.set_result(None)
 
 
 class PushFuture(concurrent.futures.Future[Receipt]):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from coldstore.batch import payload
+from coldstore.batch import Content, payload
 from coldstore.errors import InvalidInput
 
 Keys = Iterable[bytes | str | None]
@@ -27,9 +27,12 @@ def to_payload(values: Any, keys: Keys | None = None, headers: Headers | None = 
         values = columns[0].to_pylist()
     values = _listed(values)
     # The first value decides on the form that needs no cast in the queue; either form fits all queues.
-    content = "text" if values and isinstance(values[0], str) else "bytes"
+    content: Content = "text" if values and isinstance(values[0], str) else "bytes"
     return payload(
-        content, values, None if keys is None else _listed(keys), None if headers is None else _listed(headers)
+        content,
+        values,
+        None if keys is None else _listed(keys),
+        None if headers is None else _listed(headers),
     )
 
 
@@ -38,7 +41,9 @@ def _one_batch(values: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
         return values
     batches = values.combine_chunks().to_batches()
     if len(batches) > 1:
-        raise InvalidInput(f"a table of {values.nbytes} bytes does not go in one push: push its batches one by one")
+        raise InvalidInput(
+            f"a table of {values.nbytes} bytes does not go in one push: push its batches one by one"
+        )
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=values.schema)
 
 
@@ -50,4 +55,6 @@ def _listed(items: Any) -> Sequence[Any]:
     try:
         return list(items)
     except TypeError:
-        raise InvalidInput(f"push a list of bytes or str, or an Arrow batch or table, not {type(items).__name__}") from None
+        raise InvalidInput(
+            f"push a list of bytes or str, or an Arrow batch or table, not {type(items).__name__}"
+        ) from None

@@ -6,7 +6,7 @@ in memory were, and are not hashed again (30 ms per block). The folder:
 
     <directory>/<sha256>        a file, renamed into place when whole; its mtime is its last use
     <directory>/<pid>-<token>   a file being written, already of its full size, locked by its writer
-    <directory>/.lock           held while room is made
+    <directory>/.lock           held while room is made, and while a file gets its name
 
 Room is made before a file is written: under the lock the least recently used files go until the new
 one fits, and it is created at full size before the lock is released. So the files of all processes
@@ -148,7 +148,8 @@ class _Disk:
         with suppress(OSError), self._room_for(len(data)) as (fd, temporary):
             files.write_fully(fd, data)
             self._used(fd)
-            temporary.rename(self._directory / sha256)
+            with self._locked():  # or who counts meanwhile may see neither name
+                temporary.rename(self._directory / sha256)
 
     def touch(self, sha256: str) -> None:
         """Say that the file was used, if it is still here."""
@@ -164,14 +165,19 @@ class _Disk:
         """A new file for `size` bytes, after others have made room for it."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = f"{os.getpid()}-{self._chance.token()}"
-        lock = os.open(self._directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         with ExitStack() as stack:
-            with files.opened(lock):
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            with self._locked():
                 self._evict(self._bound - size)
                 fd = stack.enter_context(files.temporary(self._directory, name))
                 os.truncate(fd, size)  # from here on it counts
             yield fd, self._directory / name
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        lock = os.open(self._directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        with files.opened(lock):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     def _evict(self, allowed: int) -> None:
         """Remove the least recently used files until `allowed` bytes are left. Foreign files stay."""

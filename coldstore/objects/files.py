@@ -19,9 +19,12 @@ from pathlib import Path
 from typing import Final
 
 from coldstore.errors import Denied, Exhausted, InvalidInput, JjqError, Unavailable
+from coldstore.objects.port import Body
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO must not hold us up
+
+_SYNC_BYTES: Final = 1 << 20
 
 ABSENT: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.ENAMETOOLONG)
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -162,11 +165,18 @@ def read_fully(fd: int, start: int, count: int) -> bytes:
     return b"".join(parts)
 
 
-def write_fully(fd: int, data: bytes | memoryview) -> None:
-    """All of `data`, whatever the system takes at a time; anything with a buffer will do."""
-    rest = memoryview(data).cast("B")
-    while rest:
-        rest = rest[os.write(fd, rest) :]
+def write_fully(fd: int, body: Body) -> None:
+    """All of `body`, whatever the system takes at a time; anything with a buffer will do.
+
+    Large pieces are synced as they come: while later ones are being made the disk is idle.
+    """
+    pieces = [body] if isinstance(body, bytes | memoryview) else body
+    for piece in pieces:
+        rest = memoryview(piece).cast("B")
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+        if pieces is body and len(piece) >= _SYNC_BYTES:
+            os.fdatasync(fd)
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from coldstore.clock import Clock, SystemClock
 from coldstore.errors import Conflict, InvalidInput, NotFound, Unavailable
 from coldstore.objects import files
 from coldstore.objects.files import told
-from coldstore.objects.port import Object, ObjectInfo
+from coldstore.objects.port import Body, Object, ObjectInfo
 from coldstore.objects.ranges import check_range, cut_range
 from coldstore.objects.tree import Entry, is_key, walk
 from coldstore.paths import check_key, check_prefix
@@ -77,14 +77,14 @@ class LocalObjects:
             start, stop = cut_range(start, end, status.st_size)
             return Object(files.read_fully(fd, start, stop - start), _etag(status))
 
-    def put(self, key: str, data: bytes | memoryview) -> str:
+    def put(self, key: str, data: Body) -> str:
         def replace(new: Path, folder: int, name: str) -> None:
             with self._locked():
                 os.replace(new, name, dst_dir_fd=folder)
 
         return self._write(key, data, replace)
 
-    def put_if_absent(self, key: str, data: bytes | memoryview) -> str:
+    def put_if_absent(self, key: str, data: Body) -> str:
         def link(new: Path, folder: int, name: str) -> None:
             try:
                 os.link(new, name, dst_dir_fd=folder, follow_symlinks=False)
@@ -104,7 +104,7 @@ class LocalObjects:
                 self._refuse_existing(key, folder, name)
         return self._write(key, data, link)
 
-    def put_if_match(self, key: str, data: bytes | memoryview, etag: str) -> str:
+    def put_if_match(self, key: str, data: Body, etag: str) -> str:
         def swap(new: Path, folder: int, name: str) -> None:
             with self._locked():
                 status = files.status_of(folder, name)
@@ -148,7 +148,7 @@ class LocalObjects:
                     raise NotFound(f"no object {key}") from error
                 raise
 
-    def _write(self, key: str, data: bytes | memoryview, publish: Publish) -> str:
+    def _write(self, key: str, data: Body, publish: Publish) -> str:
         *folders, name = check_key(key).split("/")
         doing = f"write {key}"
         with told(doing), ExitStack() as stack:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from coldstore.clock import Clock, SystemClock
 from coldstore.errors import Conflict, NotFound
-from coldstore.objects.port import Object, ObjectInfo
+from coldstore.objects.port import Body, Object, ObjectInfo, whole
 from coldstore.objects.ranges import cut_range
 from coldstore.paths import check_key, check_prefix
 
@@ -36,23 +36,23 @@ class MemoryObjects:
         start, stop = cut_range(start, end, len(data))
         return Object(data[start:stop], info.etag)
 
-    def put(self, key: str, data: bytes | memoryview) -> str:
+    def put(self, key: str, data: Body) -> str:
         check_key(key)
-        data = bytes(data)
+        data = whole(data)
         with self._lock:
             return self._write(key, data)
 
-    def put_if_absent(self, key: str, data: bytes | memoryview) -> str:
+    def put_if_absent(self, key: str, data: Body) -> str:
         check_key(key)
-        data = bytes(data)
+        data = whole(data)
         with self._lock:
             if key in self._objects:
                 raise Conflict(f"object {key} exists already")
             return self._write(key, data)
 
-    def put_if_match(self, key: str, data: bytes | memoryview, etag: str) -> str:
+    def put_if_match(self, key: str, data: Body, etag: str) -> str:
         check_key(key)
-        data = bytes(data)
+        data = whole(data)
         with self._lock:
             if key not in self._objects or self._objects[key][1].etag != etag:
                 raise Conflict(f"object {key} is not the version {etag} any more")

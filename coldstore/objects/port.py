@@ -11,9 +11,20 @@ left), `InvalidInput` (a key outside the allowed form, a bucket that does not ex
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
+
+# What is put: whole, or in pieces of which later ones may still be in the making, so that encoding,
+# digesting and writing overlap. Iterating again gives the same pieces: an attempt may be repeated.
+Body = bytes | memoryview | Iterable[memoryview]
+
+
+def whole(body: Body) -> bytes:
+    """The bytes of what is to be put; waits for all of its pieces."""
+    if isinstance(body, bytes):
+        return body
+    return bytes(body) if isinstance(body, memoryview) else b"".join(body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +52,15 @@ class ObjectStore(Protocol):
         """Bytes `start`..`end` (exclusive; all by default, cut at the object's end)."""
         ...
 
-    def put(self, key: str, data: bytes | memoryview) -> str:
+    def put(self, key: str, data: Body) -> str:
         """Write or overwrite; returns the new etag. Durable when it returns, as all puts are."""
         ...
 
-    def put_if_absent(self, key: str, data: bytes | memoryview) -> str:
+    def put_if_absent(self, key: str, data: Body) -> str:
         """Write only if the key does not exist, else `Conflict`. Of many writers exactly one wins."""
         ...
 
-    def put_if_match(self, key: str, data: bytes | memoryview, etag: str) -> str:
+    def put_if_match(self, key: str, data: Body, etag: str) -> str:
         """Overwrite only the version named by `etag`, else `Conflict`; a missing object is one too."""
         ...
 

@@ -20,7 +20,7 @@ from coldstore import limits
 from coldstore.chance import Chance, SystemChance
 from coldstore.clock import Clock, SystemClock
 from coldstore.errors import Conflict, InvalidInput, JjqError, NotFound, Unavailable
-from coldstore.objects.port import Object, ObjectInfo
+from coldstore.objects.port import Body, Object, ObjectInfo, whole
 from coldstore.objects.ranges import check_range
 from coldstore.objects.retry import Retry, Transient
 from coldstore.objects.s3bucket import Bucket, Condition, connect
@@ -61,13 +61,13 @@ class S3Objects:
         check_range(start, end)
         return self._retry.run(f"read {key}", lambda: self._bucket.get(key, start, end))
 
-    def put(self, key: str, data: bytes | memoryview) -> str:
+    def put(self, key: str, data: Body) -> str:
         return self._put(key, data, Condition("always"))
 
-    def put_if_absent(self, key: str, data: bytes | memoryview) -> str:
+    def put_if_absent(self, key: str, data: Body) -> str:
         return self._put(key, data, Condition("absent"))
 
-    def put_if_match(self, key: str, data: bytes | memoryview, etag: str) -> str:
+    def put_if_match(self, key: str, data: Body, etag: str) -> str:
         return self._put(key, data, Condition("match", etag))
 
     def list(self, prefix: str, after: str = "") -> Iterator[ObjectInfo]:
@@ -93,9 +93,9 @@ class S3Objects:
                 f"object key {key[:80]!r}… is too long: S3 allows {limits.KEY_CHARS_MAX}, root included"
             )
 
-    def _put(self, key: str, data: bytes | memoryview, condition: Condition) -> str:
+    def _put(self, key: str, data: Body, condition: Condition) -> str:
         self._check(key)
-        body = data if isinstance(data, bytes) else bytes(data)  # the SDK takes no memoryview
+        body = whole(data)  # the SDK takes no memoryview
         put_id = self._chance.token()
         doubt = False  # whether an attempt may have taken effect unheard
 

@@ -18,11 +18,12 @@ from coldstore.chance import Chance
 from coldstore.errors import Conflict, Exhausted, JjqError, Unavailable
 from hotstore.port import Receipt
 from jjq.remote.link import Link
+from jjq.remote.received import received
 from jjq.remote.retry import Backoff
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.info import receipt_in
 from jjq.wire.message import parse
-from jjq.wire.status import error_in, status_in
+from jjq.wire.status import error_in
 
 Call = grpc.aio.StreamStreamCall[bytes, bytes]
 
@@ -104,7 +105,7 @@ class Pipeline:
             await asyncio.sleep(pause)
 
     async def _session(self) -> None:
-        """One stream, from connecting to its end. Returns where a new one may go on."""
+        """One stream, from connecting to its end; returns after a refusal, when all answers are read."""
         self._unsent = deque(self._pending)
         self._sent.clear()
         self._refused.clear()
@@ -112,32 +113,31 @@ class Pipeline:
             call: Call = lane.both_streams("PushStream")()
             sender = asyncio.create_task(self._send(call), name="jjq-sender")
             try:
-                while (raw := await call.read()) is not grpc.aio.EOF:
-                    self._take(parse(pb.PushStreamResponse, raw))  # type: ignore[arg-type]
-                    if self._refused and not sender.done():
-                        sender.cancel()
-                        await call.done_writing()
-                code = await call.code()
-            except grpc.aio.AioRpcError as error:
+                while (raw := await received(call)) is not None:
+                    self._take(parse(pb.PushStreamResponse, raw))
+                    if self._refused:
+                        self._more.set()  # the sender sees it and stops
+            except Unavailable:
                 self._link.failed(lane)
-                raise status_in(error) from None
+                raise
             finally:
                 sender.cancel()
                 call.cancel()
-            if code is not grpc.StatusCode.OK:
-                self._link.failed(lane)
-                raise await _ended(call)
+        if not self._refused:
+            raise Unavailable("the server ended the stream")
 
     async def _send(self, call: Call) -> None:
-        # A broken stream is the reader's to tell about.
+        # A broken stream is the reader's to tell about. Cancelling a write would cancel the stream.
         with suppress(grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
-            while True:
-                while not self._unsent:
+            while not self._refused:
+                if not self._unsent:
                     self._more.clear()
                     await self._more.wait()
+                    continue
                 push = self._unsent.popleft()
                 self._sent.append(push)
                 await call.write(push.raw)
+            await call.done_writing()
 
     def _take(self, response: pb.PushStreamResponse) -> None:
         for result in response.results:
@@ -166,14 +166,3 @@ class Pipeline:
     def _fail(self, error: JjqError) -> None:
         for push in list(self._pending):
             self._settle(push, error)
-
-
-async def _ended(call: Call) -> JjqError:
-    """Why a stream ended, when it did not end well."""
-    error = grpc.aio.AioRpcError(
-        await call.code(),
-        await call.initial_metadata(),
-        await call.trailing_metadata(),
-        await call.details(),
-    )
-    return status_in(error)

@@ -1,8 +1,8 @@
 """Trying again: only what is safe, after growing pauses with jitter, within one budget of time.
 
-    Exhausted      nothing was written: any verb may be tried again, after the delay that it names
-    Unavailable    the outcome is unknown: only verbs that may happen twice are tried again
-    anything else  is certain and final
+Exhausted      nothing was written: any verb may be tried again, after the delay that it names
+Unavailable    the outcome is unknown: only verbs that may happen twice are tried again
+anything else  is certain and final
 """
 
 from __future__ import annotations
@@ -49,13 +49,21 @@ class Caller:
         self._chance = chance
 
     async def call(
-        self, method: str, request: bytes, seconds: float, *, wait: float = 0.0, again: bool = True
-    ) -> tuple[bytes, bool]:
-        """The reply, and whether there was more than one attempt.
+        self,
+        method: str,
+        request: bytes,
+        seconds: float,
+        *,
+        wait: float = 0.0,
+        again: bool = True,
+        done: type[JjqError] | None = None,
+    ) -> bytes:
+        """The reply.
 
         `seconds` is the budget beside the `wait` that the request itself asks for; `again` says that
         the verb may happen twice. Where it may not, it is sent only over a connection that stands, so
-        that failing to connect is certain and may be tried again.
+        that failing to connect is certain and may be tried again. `done` is the error by which a retry
+        tells that an earlier attempt, whose reply was lost, has succeeded.
         """
         clock, backoff = self._link.clock, Backoff(self._link, self._chance)
         deadline = clock.monotonic() + wait + seconds
@@ -68,8 +76,8 @@ class Caller:
                     await lane.ready(left)
                     sent = True
                 many = len(self._link.targets) > 1
-                timeout = min(left, wait + ATTEMPT_SECONDS) if many else left
-                return await _attempt(self._link, lane, method, request, timeout), backoff.attempts > 0
+                limit = min(left, wait + ATTEMPT_SECONDS) if many else left
+                return await _attempt(self._link, lane, method, request, limit)
             except (Exhausted, Unavailable) as error:
                 if isinstance(error, Unavailable):
                     if sent and not again:
@@ -79,11 +87,15 @@ class Caller:
                 if self._link.closed or clock.monotonic() + pause >= deadline:
                     raise
                 await asyncio.sleep(pause)
+            except JjqError as error:
+                if backoff.attempts and done is not None and isinstance(error, done):
+                    return b""
+                raise
 
 
-async def _attempt(link: Link, lane: Lane, method: str, request: bytes, timeout: float) -> bytes:
+async def _attempt(link: Link, lane: Lane, method: str, request: bytes, seconds: float) -> bytes:
     try:
-        return await lane.unary(method)(request, timeout=timeout)
+        return await lane.unary(method)(request, timeout=seconds)
     except grpc.aio.AioRpcError as error:
         raise status_in(error) from None
     except asyncio.CancelledError:

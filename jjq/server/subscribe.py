@@ -192,7 +192,9 @@ class Subscription:
         first = part.column("offset")[0].as_py()
         async with self._writing:
             if self.generation != generation:
-                self._credit.add(part.num_rows, part.nbytes)  # not sent: moved while another write was under way
+                self._credit.add(
+                    part.num_rows, part.nbytes
+                )  # not sent: moved while another write was under way
                 return
             check(first == self._position, f"gap in a stream: {first} after {self._position}")
             self._position += part.num_rows

@@ -51,10 +51,15 @@ def decode(stream: pa.Buffer) -> pa.RecordBatch:
         _check_types(reader.schema)
         batch = reader.read_next_batch()
         batch.validate(full=True)
+        _check_extent(batch)
     except InvalidInput:
         raise
     except _MALFORMED as error:
         raise _malformed(str(error)) from None
+    return batch
+
+
+def _check_extent(batch: pa.RecordBatch) -> None:
     if batch.num_rows > BATCH_ELEMENTS_MAX:
         raise InvalidInput(f"the batch has {batch.num_rows} elements; at most {BATCH_ELEMENTS_MAX} go in one")
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -62,7 +67,6 @@ def decode(stream: pa.Buffer) -> pa.RecordBatch:
             raise InvalidInput(
                 f"column {name} has more than {BATCH_BYTES_MAX} bytes once expanded: split the batch"
             )
-    return batch
 
 
 def _malformed(why: str) -> InvalidInput:

@@ -228,6 +228,22 @@ def test_a_narrow_listing_reads_only_the_folders_it_needs(
     assert read == ["queues/c/meta"]
 
 
+def test_no_name_is_replaced_while_a_folder_is_read(
+    objects: LocalObjects, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects.put("key", b"1")
+    real = files.names_in
+
+    def names_in(fd: int) -> Iterator[str]:
+        with (root / ".lock").open("rb") as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return real(fd)
+
+    monkeypatch.setattr(files, "names_in", names_in)
+
+    assert [info.key for info in objects.list("")] == ["key"]
+
+
 def test_an_object_is_listed_always_while_it_is_overwritten(objects: LocalObjects) -> None:
     objects.put("folder/key", b"0")
     stop = threading.Event()

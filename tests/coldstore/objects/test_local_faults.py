@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,18 @@ def test_folders_made_by_a_process_that_died_are_synced_by_the_next(
     objects.put("queues/orders/queue.json", b"{}")
 
     assert {"sync /", "sync /queues"} <= set(recorder.events)
+
+
+def test_a_folder_that_was_removed_is_made_durable_anew(
+    objects: LocalObjects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects.put("folder/key", b"1")
+    shutil.rmtree(tmp_path / "store" / "folder")
+    recorder = Recorder(monkeypatch)
+
+    objects.put("folder/key", b"2")
+
+    assert recorder.events == ["sync file", "sync /", "name", "sync /folder"]
 
 
 def test_who_is_told_of_a_conflict_may_rely_on_the_object(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 
 import pytest
@@ -43,9 +43,8 @@ def prefix() -> str:
 
 
 @pytest.fixture
-def objects(server: S3Server, prefix: str) -> Iterator[S3Objects]:
-    with closing(server.objects(prefix)) as store:
-        yield store
+def objects(server: S3Server, prefix: str) -> S3Objects:
+    return server.objects(prefix)
 
 
 def test_a_missing_bucket_is_told_by_every_verb(server: S3Server) -> None:
@@ -100,7 +99,7 @@ def test_nobody_listening_is_unavailable_within_the_budget() -> None:
     assert 2 < clock.monotonic() <= 3
 
 
-def test_a_certificate_that_proves_nothing_is_told_at_once(proxy: FaultProxy) -> None:
+def test_a_server_that_speaks_no_tls_is_unavailable(proxy: FaultProxy) -> None:
     settings = S3Settings(
         endpoint=proxy.endpoint.replace("http", "https"), access_key="a", secret_key="b", retry_seconds=0
     )
@@ -109,34 +108,33 @@ def test_a_certificate_that_proves_nothing_is_told_at_once(proxy: FaultProxy) ->
 
 
 def test_a_store_keeps_within_its_prefix(server: S3Server, prefix: str) -> None:
-    with (
-        closing(server.objects(prefix)) as objects,
-        closing(server.objects(f"{prefix}-b")) as beside,
-        closing(server.objects(f"{prefix}/below/")) as below,
-    ):
-        for store, data in ((objects, b"1"), (beside, b"2"), (below, b"3")):
-            store.put("key", data)
+    objects, beside, below = (server.objects(prefix + more) for more in ("", "-b", "/below/"))
+    for store, data in ((objects, b"1"), (beside, b"2"), (below, b"3")):
+        store.put("key", data)
 
-        assert keys(objects.list("")) == ["below/key", "key"]
-        assert keys(beside.list("")) == keys(below.list("")) == ["key"]
-        assert [store.get("key").data for store in (objects, beside, below)] == [b"1", b"2", b"3"]
+    assert keys(objects.list("")) == ["below/key", "key"]
+    assert keys(beside.list("")) == keys(below.list("")) == ["key"]
+    assert [store.get("key").data for store in (objects, beside, below)] == [b"1", b"2", b"3"]
 
 
 def test_without_a_prefix_the_bucket_is_the_root(seaweed: S3Server, prefix: str) -> None:
-    with closing(seaweed.objects("")) as bucket, closing(seaweed.objects(prefix)) as objects:
-        objects.put("key", b"1")
+    bucket, objects = seaweed.objects(""), seaweed.objects(prefix)
+    objects.put("key", b"1")
 
-        assert bucket.get(f"{prefix}/key").data == b"1"
-        assert keys(bucket.list(prefix)) == [f"{prefix}/key"]
-        assert f"{prefix}/key" in keys(bucket.list(""))
+    assert bucket.get(f"{prefix}/key").data == b"1"
+    assert keys(bucket.list(prefix)) == [f"{prefix}/key"]
+    assert f"{prefix}/key" in keys(bucket.list("", after=prefix[:-1]))
 
 
 def test_key_and_prefix_together_are_as_long_as_s3_allows(seaweed: S3Server) -> None:
     objects = seaweed.objects("p" * 23)
-    with closing(objects):
-        objects.put("/".join(["x" * 249] * 4) + "y", b"longest")
-        with pytest.raises(InvalidInput, match=f"S3 allows {KEY_CHARS_MAX}, root included"):
-            objects.put("/".join(["x" * 249] * 4) + "yz", b"")
+    key = "/".join(["x" * 249] * 4) + "y"
+
+    objects.put(key, b"longest")
+
+    assert objects.get(key).data == b"longest"
+    with pytest.raises(InvalidInput, match=f"S3 allows {KEY_CHARS_MAX}, root included"):
+        objects.put(f"{key}z", b"")
 
 
 def test_every_put_has_an_identity_of_its_own(objects: S3Objects, server: S3Server, prefix: str) -> None:
@@ -172,10 +170,10 @@ def test_an_object_may_have_the_name_of_a_folder(objects: S3Objects) -> None:
     assert objects.get("a").data == b"a"
 
 
-@pytest.mark.parametrize("page_keys", [1, 2, 5])
-def test_pages_of_any_size_list_the_same(server: S3Server, prefix: str, page_keys: int) -> None:
-    with closing(server.objects(prefix, page_keys=page_keys)) as objects:
-        fill(objects, TRICKY)
+def test_pages_of_any_size_list_the_same(server: S3Server, prefix: str) -> None:
+    fill(server.objects(prefix), TRICKY)
+    for page_keys in (1, 2, 5):
+        objects = server.objects(prefix, page_keys=page_keys)
 
         assert keys(objects.list("")) == TRICKY
         assert keys(objects.list("a", after="a-b/x")) == [k for k in TRICKY if k[0] == "a" and k > "a-b/x"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coldstore.errors import InvalidInput
@@ -47,6 +47,7 @@ class Simulated:
 
 
 @pytest.mark.parametrize("order", ORDERS)
+@settings(deadline=None)
 @given(
     keys=st.sets(KEYS, max_size=12), prefix=st.one_of(st.just(""), KEYS), after=AFTERS, page=st.integers(1, 4)
 )

@@ -103,7 +103,8 @@ def test_several_appends_may_share_one_sync(reopen: Open) -> None:
         journal.append([Record(1, b"x" * 2_000)])
     journal.sync()
     journal.close(clean=False)
-    assert len(recovered(journal := reopen())) == 10
+    journal = reopen()
+    assert len(recovered(journal)) == 10
     journal.close()
 
 
@@ -111,9 +112,12 @@ def test_a_payload_may_come_in_pieces_of_any_buffer(reopen: Open) -> None:
     journal = reopen()
     recovered(journal)
     array = memoryview(bytearray(range(200))).cast("I")
-    journal.append([Record(3, (b"a", bytearray(b"b"), memoryview(b"cc")[1:], pa.py_buffer(b"d"), array, b""))])
+    journal.append(
+        [Record(3, (b"a", bytearray(b"b"), memoryview(b"cc")[1:], pa.py_buffer(b"d"), array, b""))]
+    )
     journal.close()
-    assert recovered(journal := reopen()) == [(0, [(3, b"abcd" + bytes(range(200)))])]
+    journal = reopen()
+    assert recovered(journal) == [(0, [(3, b"abcd" + bytes(range(200)))])]
     journal.close()
 
 
@@ -126,7 +130,8 @@ def test_a_batch_that_is_empty_or_too_large_is_refused_and_leaves_no_trace(reope
     assert journal.next_sequence == 0
     journal.append([Record(1, bytes(SEGMENT_BYTES - PAGE_BYTES - 100))])
     journal.close()
-    assert len(recovered(journal := reopen())) == 1
+    journal = reopen()
+    assert len(recovered(journal)) == 1
     journal.close()
 
 

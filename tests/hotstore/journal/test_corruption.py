@@ -10,7 +10,15 @@ import pytest
 from hotstore.journal import Damage, Record
 from hotstore.limits import PAGE_BYTES, SCAN_BYTES
 from hotstore.simdisk import SimDisk
-from tests.hotstore.journal.model import SEGMENT_BYTES, Content, content_of, contents, journal_on, opened, peek
+from tests.hotstore.journal.model import (
+    SEGMENT_BYTES,
+    Content,
+    content_of,
+    contents,
+    journal_on,
+    opened,
+    peek,
+)
 
 FIRST, SECOND, SPARE = (f"{number:020d}.seg" for number in (1, 2, 4))
 

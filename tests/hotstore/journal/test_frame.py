@@ -14,7 +14,9 @@ from hotstore.journal import Record, StoredRecord
 from hotstore.limits import JOURNAL_BATCH_BYTES_MAX, PAGE_BYTES, SEGMENT_BYTES_MIN
 
 numbers = st.integers(0, 2**64 - 1)
-HEADER = frame.SegmentHeader(number=5, identity=77, segment_bytes=SEGMENT_BYTES_MIN, synced_upto=3, replaces=4)
+HEADER = frame.SegmentHeader(
+    number=5, identity=77, segment_bytes=SEGMENT_BYTES_MIN, synced_upto=3, replaces=4
+)
 
 
 def encoded(records: list[Record], number: int = 5, position: int = PAGE_BYTES, identity: int = 77) -> bytes:
@@ -23,7 +25,11 @@ def encoded(records: list[Record], number: int = 5, position: int = PAGE_BYTES, 
     return b"".join(pieces)
 
 
-@given(st.lists(st.tuples(st.integers(0, 2**32 - 1), st.lists(st.binary(max_size=40_000), max_size=4)), min_size=1))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2**32 - 1), st.lists(st.binary(max_size=40_000), max_size=4)), min_size=1
+    )
+)
 def test_a_batch_round_trips(records: list[tuple[int, list[bytes]]]) -> None:
     data = encoded([Record(kind, tuple(parts)) for kind, parts in records])
     assert len(data) % PAGE_BYTES == 0

@@ -54,7 +54,7 @@ def recover_with_cuts(broken: SimDisk, model: Model, stop: Callable[[SimDisk, in
 def test_power_cut_at_every_step_of_the_recovery_from_a_power_cut() -> None:
     for nth, disk, model in each_cut(day_in_the_life):
         disk.power_cut(SeededChance(nth))
-        recover_with_cuts(disk, model, lambda disk, again: disk.power_cut(SeededChance(nth + again)))
+        recover_with_cuts(disk, model, lambda disk, again, nth=nth: disk.power_cut(SeededChance(nth + again)))  # type: ignore[misc]
 
 
 def test_killed_at_every_step_of_recovery_the_same_batches_are_delivered_once() -> None:
@@ -88,8 +88,7 @@ class ForgetsFiles(SimDisk):
 @pytest.mark.parametrize("make", [ForgetsDirectories, ForgetsFiles])
 def test_the_sweep_catches_a_journal_that_does_not_sync(make: Callable[[], SimDisk]) -> None:
     with pytest.raises(AssertionError, match="lost"):
-        for seed in range(5):
-            sweep(seed, make)
+        sweep(0, make)
 
 
 def lost_after_failed_fsync_and_restart(seed: int) -> None:

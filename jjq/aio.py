@@ -1,0 +1,92 @@
+"""jjq for asyncio: `open` a directory in this process, or `connect` to servers; the same verbs.
+
+async with jjq.aio.connect("127.0.0.1:7575") as client:
+    await client.push("orders", [b"a", b"b"])
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Generator
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from coldstore.chance import SystemChance
+from coldstore.clock import SystemClock
+from coldstore.objects.settings import S3Settings
+from hotstore.settings import HotSettings
+from jjq.client import Client
+from jjq.limits import CALL_SECONDS, PORT
+from jjq.producer import Producer
+from jjq.pushed import Pushed
+from jjq.replay import Replay
+from jjq.subscription import Subscription
+
+if TYPE_CHECKING:
+    from jjq.remote.settings import ClientTls
+
+__all__ = ["Client", "Producer", "Pushed", "Replay", "Subscription", "connect", "open"]
+
+
+class Opening:
+    """A client to be: `await` it, or enter it with `async with`, which closes it as well."""
+
+    def __init__(self, make: Callable[[], Awaitable[Client]]) -> None:
+        self._make = make
+        self._client: Client | None = None
+
+    def __await__(self) -> Generator[Any, None, Client]:
+        return self._make().__await__()
+
+    async def __aenter__(self) -> Client:
+        self._client = await self._make()
+        return self._client
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+
+def open(
+    path: str | os.PathLike[str],
+    cold: str | None = None,
+    *,
+    s3: S3Settings | None = None,
+    settings: HotSettings | None = None,
+) -> Opening:
+    """A store in this process, in the directory `path`, which no other process may have open.
+
+    History goes to `cold`: a folder (by default `cold` in `path`) or s3://BUCKET/PREFIX.
+    """
+
+    async def make() -> Client:
+        from jjq.node import NodeSettings, open_node
+
+        clock, chance = SystemClock(), SystemChance()
+        node = NodeSettings(Path(path), cold, s3, settings or HotSettings())
+        engine = await open_node(node, clock, chance)
+        return Client(engine.store, clock=clock, chance=chance, on_close=engine.close)
+
+    return Opening(make)
+
+
+def connect(
+    servers: str = f"127.0.0.1:{PORT}", *, timeout: float = CALL_SECONDS, tls: ClientTls | None = None
+) -> Opening:
+    """A client of the servers `HOST:PORT`, or several with commas between; any of them will do.
+
+    `timeout` is the time, in seconds, that one call may take with all its attempts.
+    """
+
+    async def make() -> Client:
+        from jjq.remote.settings import RemoteSettings
+        from jjq.remote.store import RemoteStore
+
+        clock, chance = SystemClock(), SystemChance()
+        store = RemoteStore(servers, RemoteSettings(timeout, tls), clock=clock, chance=chance)
+        return Client(store, clock=clock, chance=chance, retry_seconds=timeout, on_close=store.close)
+
+    return Opening(make)

@@ -1,0 +1,277 @@
+"""jjq for ordinary programs: the verbs of client.py, called on an event loop in the background.
+
+Not a second implementation: every verb below is the asynchronous one, run by the portal, with the
+same arguments and the same documentation. Any number of threads may use one client.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Coroutine, Iterator
+from functools import wraps
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, cast
+
+import pyarrow as pa
+
+from coldstore.batch import Element, elements
+from coldstore.errors import JjqError
+from coldstore.objects.settings import S3Settings
+from hotstore.port import Stage, SubscriberInfo
+from hotstore.settings import HotSettings
+from jjq import aio, client
+from jjq.gather import Headers, Value
+from jjq.limits import CALL_SECONDS, PORT
+from jjq.portal import Portal, portal
+from jjq.producer import Producer as AsyncProducer
+from jjq.pushed import PushFuture
+from jjq.replay import Replay as AsyncReplay
+from jjq.subscription import Subscription as AsyncSubscription
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from jjq.remote.settings import ClientTls
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _blocking(
+    verb: Callable[Concatenate[client.Client, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Client, P], T]:
+    """`verb`, called from any thread."""
+
+    @wraps(verb)
+    def call(self: Client, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._portal.run(verb(self._client, *args, **kwargs))
+
+    return cast("Any", call)  # type: ignore[no-any-return]
+
+
+class Client:
+    """The verbs of jjq. Close it, or use it as a context manager; at the latest it closes at exit."""
+
+    def __init__(self, made: client.Client, runs_on: Portal) -> None:
+        self._client = made
+        self._portal = runs_on
+        runs_on.on_exit(self, self.close)
+
+    create_queue = _blocking(client.Client.create_queue)
+    get_queue = _blocking(client.Client.get_queue)
+    list_queues = _blocking(client.Client.list_queues)
+    list_blocks = _blocking(client.Client.list_blocks)
+    seal = _blocking(client.Client.seal)
+    create_subscriber = _blocking(client.Client.create_subscriber)
+    get_subscriber = _blocking(client.Client.get_subscriber)
+    list_subscribers = _blocking(client.Client.list_subscribers)
+    delete_subscriber = _blocking(client.Client.delete_subscriber)
+    seek = _blocking(client.Client.seek)
+    sleep = _blocking(client.Client.sleep)
+    wakeup = _blocking(client.Client.wakeup)
+    push = _blocking(client.Client.push)
+    pop = _blocking(client.Client.pop)
+    pop_batch = _blocking(client.Client.pop_batch)
+    peek = _blocking(client.Client.peek)
+    peek_batch = _blocking(client.Client.peek_batch)
+
+    def producer(
+        self,
+        queue: str,
+        *,
+        linger: float = 0.005,
+        batch_bytes: int = 1 << 20,
+        batch_elements: int = 10_000,
+        in_flight: int = 32,
+        memory_bytes: int = 64 << 20,
+        deadline: float = 60.0,
+        stage: Stage = "synced",
+    ) -> Producer:
+        """Pushes single elements in batches, each written exactly once, also across restarts of the server."""
+
+        async def make() -> AsyncProducer:
+            return self._client.producer(
+                queue,
+                linger=linger,
+                batch_bytes=batch_bytes,
+                batch_elements=batch_elements,
+                in_flight=in_flight,
+                memory_bytes=memory_bytes,
+                deadline=deadline,
+                stage=stage,
+            )
+
+        return Producer(self._portal.run(make()), self._portal)
+
+    def subscribe(self, subscriber: SubscriberInfo | str) -> Subscription:
+        """Elements as they come, prefetched, confirmed as the consumer goes on."""
+
+        async def make() -> AsyncSubscription:
+            return self._client.subscribe(subscriber)
+
+        return Subscription(self._portal.run(make()), self._portal)
+
+    def replay(
+        self, queue: str, start: str = "beginning", end: str | None = None, *, follow: bool = False
+    ) -> Replay:
+        """Record batches of a range, without a subscriber: from `start` up to `end`, by default now."""
+        return Replay(self._client.replay(queue, start, end, follow=follow), self._portal)
+
+    def close(self) -> None:
+        """Flush producers, end subscriptions, close the store. Closing again does nothing."""
+        self._portal.forget(self)
+        self._portal.run(self._client.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Producer:
+    """Pushes to one queue; any number of threads may use it. Close it, or use it as a context manager."""
+
+    def __init__(self, made: AsyncProducer, runs_on: Portal) -> None:
+        self._made = made
+        self._portal = runs_on
+        self._gather = made.gather
+
+    def push(self, value: Value, key: Value | None = None, headers: Headers | None = None) -> PushFuture:
+        """Take one element; blocks only while too many bytes are under way. The future has its receipt."""
+        gather = self._gather
+        place = gather.add(value, key, headers)
+        batch, index = place if place is not None else gather.add_waiting(value, key, headers)
+        return PushFuture(gather, batch, index)
+
+    def flush(self) -> None:
+        """Send what was pushed and wait until it is decided; raises the first error since the last flush."""
+        self._portal.run(self._made.flush())
+
+    def close(self) -> None:
+        """Flush, and take no more. Closing again does nothing."""
+        self._portal.run(self._made.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except JjqError:
+            if error is None:
+                raise
+
+
+class Subscription:
+    """Iterate over it for elements, or over `batches()` for Arrow. For one thread at a time."""
+
+    def __init__(self, made: AsyncSubscription, runs_on: Portal) -> None:
+        self._made = made
+        self._portal = runs_on
+        self._cursor = made.cursor
+        self._open = True
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Element:
+        while (element := self._cursor.give()) is None:
+            self._portal.run(self._made.turn())
+        if self._cursor.is_due():
+            self._portal.submit(self._made.note())
+        return element
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Arrow record batches; one counts as handled when the next is asked for."""
+        while True:
+            yield self.next_batch()
+
+    def next_batch(self) -> pa.RecordBatch:
+        """The rest of the present batch, or the next one."""
+        return self._portal.run(self._made.next_batch())
+
+    def confirm(self) -> None:
+        """All elements given so far were handled: returns when that is durable."""
+        self._portal.run(self._made.confirm())
+
+    def close(self) -> None:
+        """End. The element given last is not confirmed by that; `confirm` first if it was handled."""
+        self._open = False
+        self._portal.run(self._made.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Replay:
+    """An iterator of record batches; memory holds a few of them at a time."""
+
+    def __init__(self, made: AsyncReplay, runs_on: Portal) -> None:
+        self._made = made
+        self._portal = runs_on
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        batch = self._portal.run(self._made.next())
+        if batch is None:
+            raise StopIteration
+        return batch
+
+    def elements(self) -> Iterator[Element]:
+        """The same, one element at a time."""
+        for batch in self:
+            yield from elements(batch)
+
+    def to_table(self) -> pa.Table:
+        """All of it in memory, as one table."""
+        return self._portal.run(self._made.to_table())
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All of it in memory, as a data frame (needs pandas)."""
+        return self._portal.run(self._made.to_pandas())
+
+    def close(self) -> None:
+        """End before the end."""
+        self._portal.run(self._made.close())
+
+
+async def _made(opening: aio.Opening) -> client.Client:
+    return await opening
+
+
+def open(
+    path: str | os.PathLike[str],
+    cold: str | None = None,
+    *,
+    s3: S3Settings | None = None,
+    settings: HotSettings | None = None,
+) -> Client:
+    """A store in this process, in the directory `path`, which no other process may have open.
+
+    History goes to `cold`: a folder (by default `cold` in `path`) or s3://BUCKET/PREFIX.
+    """
+    runs_on = portal()
+    return Client(runs_on.run(_made(aio.open(path, cold, s3=s3, settings=settings))), runs_on)
+
+
+def connect(
+    servers: str = f"127.0.0.1:{PORT}", *, timeout: float = CALL_SECONDS, tls: ClientTls | None = None
+) -> Client:
+    """A client of the servers `HOST:PORT`, or several with commas between; any of them will do.
+
+    `timeout` is the time, in seconds, that one call may take with all its attempts.
+    """
+    runs_on = portal()
+    return Client(runs_on.run(_made(aio.connect(servers, timeout=timeout, tls=tls))), runs_on)

@@ -1,0 +1,75 @@
+"""Read, resumed: a broken connection is not seen by the reader, who gets every element once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pyarrow as pa
+
+from coldstore.chance import Chance
+from coldstore.errors import Exhausted, JjqError, Unavailable, check
+from jjq.remote.link import Lane, Link
+from jjq.remote.received import received
+from jjq.remote.retry import Backoff
+from jjq.v1 import jjq_pb2 as pb
+from jjq.wire.message import decode
+
+
+class Replay:
+    """One read of a range; what it has received makes the next request, if one is needed."""
+
+    def __init__(self, link: Link, chance: Chance, request: pb.ReadRequest, seconds: float) -> None:
+        self._link = link
+        self._request = request
+        self._seconds = seconds
+        self._backoff = Backoff(link, chance)
+        self._deadline = link.clock.monotonic() + seconds  # of making any progress
+        self._next: int | None = None
+
+    async def batches(self) -> AsyncIterator[pa.RecordBatch]:
+        while True:
+            with self._link.stream() as lane:
+                call = lane.server_stream("Read")(self._request.SerializeToString())
+                try:
+                    while (raw := await self._received(call)) is not None:
+                        batch = self._take(raw)
+                        if batch is not None and batch.num_rows:
+                            yield batch
+                    return
+                except (Unavailable, Exhausted) as error:
+                    failure: JjqError = error
+                finally:
+                    call.cancel()
+                await self._pause(lane, failure)
+
+    async def _received(self, call) -> bytes | None:  # type: ignore[no-untyped-def]
+        if self._request.follow:
+            return await received(call)
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await received(call)
+        except TimeoutError:
+            raise Unavailable(f"no elements came within {self._seconds:g} s") from None
+
+    def _take(self, raw: bytes) -> pa.RecordBatch | None:
+        message, batch = decode(pb.ReadResponse, raw)
+        if message.HasField("start_offset"):
+            check(self._next in (None, message.start_offset), "the server resumed elsewhere")
+            self._next = message.start_offset
+            if message.HasField("end_offset"):
+                self._request.end = f"offset:{message.end_offset}"
+        if batch is not None:
+            check(batch.num_rows == message.next - (self._next or 0), f"gap in a read at {self._next}")
+            self._next = message.next
+        self._request.start = f"offset:{self._next or 0}"
+        self._deadline = self._link.clock.monotonic() + self._seconds
+        self._backoff.reset()
+        return batch
+
+    async def _pause(self, lane: Lane, error: JjqError) -> None:
+        self._link.failed(lane)
+        pause = self._backoff.pause(error)
+        if self._link.closed or self._link.clock.monotonic() + pause > self._deadline:
+            raise error
+        await asyncio.sleep(pause)

@@ -1,0 +1,265 @@
+"""`RemoteStore`: the verbs of `Store`, answered by a server.
+
+Elements travel as Arrow. What may safely happen twice is retried, on other servers where several are
+given; pushes with a producer and sequence go over one ordered stream per queue. A plain push, or a
+pop that does not name its position, is sent once: when its reply is lost it raises `Unavailable`,
+and only its caller can know what to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+
+import pyarrow as pa
+from google.protobuf.message import Message
+
+from coldstore.chance import Chance, SystemChance
+from coldstore.clock import Clock, SystemClock
+from coldstore.errors import InvalidInput, NotFound, Unavailable
+from coldstore.limits import MESSAGE_BYTES_MAX
+from hotstore.port import BlockInfo, Popped, QueueInfo, Receipt, Stage, SubscriberInfo
+from jjq.limits import CREDIT_BYTES, CREDIT_ELEMENTS, WAIT_SECONDS_MAX
+from jjq.remote.link import Link
+from jjq.remote.pipeline import Pipeline
+from jjq.remote.replay import Replay
+from jjq.remote.request import at_least_one, made, refuse_empty
+from jjq.remote.retry import Caller
+from jjq.remote.settings import RemoteSettings
+from jjq.remote.subscription import Subscription
+from jjq.v1 import jjq_pb2 as pb
+from jjq.wire import info
+from jjq.wire.enums import CONTENT, STAGE
+from jjq.wire.message import decode, encode, parse
+
+M = TypeVar("M", bound=Message)
+
+
+class RemoteStore:
+    """A `Store` behind one or several servers. Make it on the event loop that uses it; `close` it."""
+
+    def __init__(
+        self,
+        targets: str,
+        settings: RemoteSettings | None = None,
+        *,
+        clock: Clock | None = None,
+        chance: Chance | None = None,
+    ) -> None:
+        self._settings = settings or RemoteSettings()
+        self._chance = chance or SystemChance()
+        self._link = Link(targets, self._settings, clock or SystemClock())
+        self._caller = Caller(self._link, self._chance)
+        self._pipelines: dict[str, Pipeline] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Break off whatever is under way, and the connections."""
+        self._link.closed = True
+        pipelines, self._pipelines = self._pipelines, {}
+        await asyncio.gather(*(pipeline.close() for pipeline in pipelines.values()))
+        await self._link.close()
+
+    async def _call(self, method: str, request: Message, reply: type[M]) -> M:
+        raw = await self._caller.call(method, request.SerializeToString(), self._settings.timeout_seconds)
+        return parse(reply, raw)
+
+    # Queues ---------------------------------------------------------------------------------------
+
+    async def create_queue(
+        self,
+        name: str,
+        *,
+        content: str = "bytes",
+        block_bytes: int | None = None,
+        block_seconds: float | None = None,
+    ) -> QueueInfo:
+        request = made(
+            pb.CreateQueueRequest,
+            name=name,
+            content=cast("Any", CONTENT.number(cast("Any", content))),
+            block_bytes=block_bytes,
+            block_seconds=block_seconds,
+        )
+        return info.queue_in((await self._call("CreateQueue", request, pb.CreateQueueResponse)).queue)
+
+    async def get_queue(self, name: str) -> QueueInfo:
+        request = made(pb.GetQueueRequest, **{"subscriber" if "/" in name else "name": name})
+        return info.queue_in((await self._call("GetQueue", request, pb.GetQueueResponse)).queue)
+
+    async def list_queues(self) -> list[QueueInfo]:
+        reply = await self._call("ListQueues", pb.ListQueuesRequest(), pb.ListQueuesResponse)
+        return [info.queue_in(queue) for queue in reply.queues]
+
+    async def list_blocks(self, queue: str) -> list[BlockInfo]:
+        reply = await self._call("ListBlocks", made(pb.ListBlocksRequest, queue=queue), pb.ListBlocksResponse)
+        return [info.block_in(block) for block in reply.blocks]
+
+    # Subscribers ----------------------------------------------------------------------------------
+
+    async def create_subscriber(
+        self,
+        queue: str,
+        name: str | None = None,
+        start: str = "end",
+        *,
+        clamp: bool = False,
+        dry_run: bool = False,
+    ) -> SubscriberInfo:
+        # Named here, so that a retry does not create a second one.
+        name = f"sub-{self._chance.token()[:12]}" if name is None else name
+        refuse_empty(name=name, start=start)
+        request = made(
+            pb.CreateSubscriberRequest, queue=queue, name=name, start=start, clamp=clamp, dry_run=dry_run
+        )
+        reply = await self._call("CreateSubscriber", request, pb.CreateSubscriberResponse)
+        return info.subscriber_in(reply.subscriber)
+
+    async def get_subscriber(self, subscriber: str) -> SubscriberInfo:
+        request = made(pb.GetSubscriberRequest, subscriber=subscriber)
+        reply = await self._call("GetSubscriber", request, pb.GetSubscriberResponse)
+        return info.subscriber_in(reply.subscriber)
+
+    async def list_subscribers(self, queue: str | None = None) -> list[SubscriberInfo]:
+        if queue is not None:
+            refuse_empty(queue=queue)
+        request = made(pb.ListSubscribersRequest, queue=queue or "")
+        reply = await self._call("ListSubscribers", request, pb.ListSubscribersResponse)
+        return [info.subscriber_in(subscriber) for subscriber in reply.subscribers]
+
+    async def delete_subscriber(self, subscriber: str) -> None:
+        request = made(pb.DeleteSubscriberRequest, subscriber=subscriber).SerializeToString()
+        seconds = self._settings.timeout_seconds
+        await self._caller.call("DeleteSubscriber", request, seconds, done=NotFound)
+
+    async def seek(
+        self, subscriber: str, start: str, *, clamp: bool = False, dry_run: bool = False
+    ) -> SubscriberInfo:
+        request = made(pb.SeekRequest, subscriber=subscriber, start=start, clamp=clamp, dry_run=dry_run)
+        return info.subscriber_in((await self._call("Seek", request, pb.SeekResponse)).subscriber)
+
+    async def sleep(self, subscriber: str) -> SubscriberInfo:
+        reply = await self._call("Sleep", made(pb.SleepRequest, subscriber=subscriber), pb.SleepResponse)
+        return info.subscriber_in(reply.subscriber)
+
+    async def wakeup(self, subscriber: str) -> SubscriberInfo:
+        reply = await self._call("Wakeup", made(pb.WakeupRequest, subscriber=subscriber), pb.WakeupResponse)
+        return info.subscriber_in(reply.subscriber)
+
+    # Elements -------------------------------------------------------------------------------------
+
+    async def push(
+        self,
+        queue: str,
+        payload: pa.RecordBatch,
+        *,
+        producer: str | None = None,
+        sequence: int | None = None,
+        expected_offset: int | None = None,
+        stage: Stage = "synced",
+    ) -> Receipt:
+        request = made(
+            pb.PushRequest,
+            queue=queue,
+            producer=producer,
+            sequence=sequence,
+            expected_offset=expected_offset,
+            stage=cast("Any", STAGE.number(stage)),
+        )
+        raw = encode(request, payload, "arrow")
+        if len(raw) > MESSAGE_BYTES_MAX:
+            raise InvalidInput(
+                f"the batch makes a message of {len(raw)} bytes; at most {MESSAGE_BYTES_MAX} fit: push fewer elements"
+            )
+        if producer is not None and sequence is not None:
+            return await self._push_in_order(queue, raw, producer, sequence)
+        reply = await self._caller.call("Push", raw, self._settings.timeout_seconds, again=False)
+        return info.receipt_in(parse(pb.PushResponse, reply).receipt)
+
+    async def _push_in_order(self, queue: str, raw: bytes, producer: str, sequence: int) -> Receipt:
+        if self._link.closed:
+            raise Unavailable("the client is closed")
+        pipeline = self._pipelines.get(queue)
+        if pipeline is None:
+            pipeline = Pipeline(self._link, self._chance, self._settings.in_flight_bytes_max)
+            self._pipelines[queue] = pipeline
+        try:
+            async with asyncio.timeout(self._settings.timeout_seconds):
+                return await pipeline.push(raw, producer, sequence)
+        except TimeoutError:
+            seconds = self._settings.timeout_seconds
+            raise Unavailable(
+                f"no receipt within {seconds:g} s; the outcome is unknown, push the same sequence again"
+            ) from None
+
+    async def pop(
+        self, subscriber: str, max: int = 1, wait: float = 0.0, *, position: int | None = None
+    ) -> Popped:
+        request = made(
+            pb.PopRequest,
+            subscriber=subscriber,
+            max=at_least_one(max),
+            wait_seconds=wait,
+            position=position,
+            form=pb.FORM_ARROW,
+        )
+        return await self._take("Pop", request, pb.PopResponse, wait, again=position is not None)
+
+    async def peek(self, subscriber: str, max: int = 1, wait: float = 0.0) -> Popped:
+        request = made(
+            pb.PeekRequest,
+            subscriber=subscriber,
+            max=at_least_one(max),
+            wait_seconds=wait,
+            form=pb.FORM_ARROW,
+        )
+        return await self._take("Peek", request, pb.PeekResponse, wait, again=True)
+
+    async def _take(self, method: str, request: Any, reply: Any, wait: float, *, again: bool) -> Popped:
+        seconds, patience = self._settings.timeout_seconds, wait if 0 < wait <= WAIT_SECONDS_MAX else 0.0
+        raw = await self._caller.call(
+            method, request.SerializeToString(), seconds, wait=patience, again=again
+        )
+        message, batch = decode(reply, raw)
+        return Popped(batch, message.position, message.next)
+
+    async def confirm(self, subscriber: str, offset: int) -> None:
+        request = made(pb.ConfirmRequest, subscriber=subscriber, offset=offset)
+        await self._call("Confirm", request, pb.ConfirmResponse)
+
+    def read(
+        self, queue: str, start: str = "beginning", end: str | None = None, *, follow: bool = False
+    ) -> AsyncIterator[pa.RecordBatch]:
+        refuse_empty(start=start, end="end" if end is None else end)
+        request = made(
+            pb.ReadRequest, queue=queue, start=start, end=end or "", follow=follow, form=pb.FORM_ARROW
+        )
+        return Replay(self._link, self._chance, request, self._settings.timeout_seconds).batches()
+
+    def subscribe(
+        self,
+        subscriber: str,
+        *,
+        elements: int = CREDIT_ELEMENTS,
+        nbytes: int = CREDIT_BYTES,
+        batch_elements: int = 0,
+    ) -> Subscription:
+        """Deliveries as they come, at most `elements` and `nbytes` of them ahead of the reader."""
+        return Subscription(
+            self._link,
+            self._chance,
+            subscriber,
+            self._settings.timeout_seconds,
+            elements=elements,
+            nbytes=nbytes,
+            batch_elements=batch_elements,
+        )

@@ -1,0 +1,137 @@
+"""Any order of appends, syncs, trims, stops and faults, against a list."""
+
+from __future__ import annotations
+
+import errno
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from coldstore.chance import SeededChance
+from coldstore.errors import Exhausted
+from hotstore.diskjournal import DiskJournal
+from hotstore.journal import Poisoned
+from hotstore.simdisk import PowerCut, SimDisk, Verb
+from tests.hotstore.journal.model import SEGMENT_BYTES, Model, journal_on
+
+seeds = st.integers(0, 2**32)
+verbs = st.sampled_from(["write", "sync", "rename", "remove", "sync_directory"])
+
+
+class JournalMachine(RuleBasedStateMachine):
+    """The model allows exactly what the port promises; see `Model.check`."""
+
+    @initialize(seed=seeds, segments=st.integers(5, 40))
+    def start(self, seed: int, segments: int) -> None:
+        self.disk = SimDisk(capacity_bytes=segments * SEGMENT_BYTES)
+        self.model = Model()
+        self.journal: DiskJournal = journal_on(self.disk, seed)
+        self.dead = False  # poisoned, or out of power: only a restart helps
+        self.model.check(self.journal)
+
+    @precondition(lambda self: not self.dead)
+    @rule(size=st.integers(0, 11_000), records=st.integers(1, 3))
+    def append(self, size: int, records: int) -> None:
+        before = self.journal.next_sequence
+        with self.risk():
+            try:
+                self.model.append(self.journal, size // records, records)
+            except Exhausted:
+                self.model.attempted = None  # certainly not written
+                assert self.journal.next_sequence == before
+
+    @precondition(lambda self: not self.dead)
+    @rule()
+    def sync(self) -> None:
+        with self.risk():
+            self.model.sync(self.journal)
+
+    @precondition(lambda self: not self.dead)
+    @rule(keep=st.integers(0, 12))
+    def trim(self, keep: int) -> None:
+        with self.risk():
+            self.model.trim(self.journal, min(self.journal.next_sequence - keep, self.model.synced_upto))
+
+    @rule(verb=verbs, nth=st.integers(1, 12), full=st.booleans())
+    def fault_ahead(self, verb: Verb, nth: int, full: bool) -> None:
+        self.disk.fail(verb, nth, errno.ENOSPC if full and verb == "write" else errno.EIO)
+
+    @rule(nth=st.integers(1, 40))
+    def power_cut_ahead(self, nth: int) -> None:
+        self.disk.cut_at(nth)
+
+    @rule(nth=st.integers(1, 5), taken=st.integers(1, 5_000))
+    def short_write_ahead(self, nth: int, taken: int) -> None:
+        self.disk.shorten(nth, taken)
+
+    @rule(seed=seeds)
+    def power_cut(self, seed: int) -> None:
+        self.disk.power_cut(SeededChance(seed))
+        self.restart(seed)
+
+    @rule(seed=seeds)
+    def kill(self, seed: int) -> None:
+        self.disk.crash()
+        self.restart(seed)
+
+    @precondition(lambda self: not self.dead)
+    @rule(seed=seeds)
+    def close(self, seed: int) -> None:
+        with self.risk():
+            self.journal.close()
+            self.model.synced_upto = self.journal.next_sequence
+        self.disk.crash()
+        self.restart(seed)
+
+    @rule(seed=seeds, nth=st.integers(1, 30), verb=verbs, cut=st.booleans())
+    def fault_in_recovery(self, seed: int, nth: int, verb: Verb, cut: bool) -> None:
+        """Nested: the recovery from one stop is itself stopped, and its work may be lost."""
+        self.disk.power_cut(SeededChance(seed))
+        if cut:
+            self.disk.cut_at(nth)
+        else:
+            self.disk.fail(verb, nth)
+        self.dead = False
+        with self.risk():
+            for _ in journal_on(self.disk, seed + 1).recover():
+                pass
+        self.disk.power_cut(SeededChance(seed + 2))
+        self.restart(seed + 3)
+
+    def restart(self, seed: int) -> None:
+        self.journal, self.dead = journal_on(self.disk, seed), False
+        self.model.check(self.journal)
+
+    @invariant()
+    def used_bytes_are_those_of_the_segments_that_are_left(self) -> None:
+        if not self.dead and self.journal.next_sequence:
+            assert 0 < self.journal.used_bytes <= sum(map(len, self.disk.files().values()))
+
+    def risk(self) -> Risk:
+        return Risk(self)
+
+
+class Risk:
+    """A step that may end in poison or without power; both leave a machine that must be restarted."""
+
+    def __init__(self, machine: JournalMachine) -> None:
+        self._machine = machine
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        if isinstance(error, (PowerCut, Poisoned)):
+            self._machine.dead = True
+            return True
+        return False
+
+
+JournalMachine.TestCase.settings = settings(
+    max_examples=150,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+TestJournalMachine = JournalMachine.TestCase

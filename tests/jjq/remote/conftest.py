@@ -1,0 +1,7 @@
+"""Fixtures of these tests."""
+
+from __future__ import annotations
+
+from tests.jjq.fixtures import any_store, fake, jjq
+
+__all__ = ["any_store", "fake", "jjq"]

@@ -1,0 +1,1 @@
+"""Tests of the server: over a fake store and over the real one."""
