@@ -12,7 +12,7 @@
     └── DataLoss       DATA_LOSS            stored bytes are damaged or missing: an operator must look
 
 Every kind but `Unavailable` is certain: nothing was written on behalf of the failed request. A new
-kind is added only when a caller would act differently (STYLE.md, habit 9).
+kind is added only when a caller would act differently.
 """
 
 from __future__ import annotations

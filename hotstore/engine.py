@@ -83,7 +83,7 @@ class Engine:
         self.committer = Committer(journal, clock, settings.group_bytes_max, threaded=runners.threaded)
         self.registry = Registry(cold, self.committer, runners.load, clock, self.usage)
         self.blocks = HotBlocks(settings.hot_bytes_max, runners.load, clock)
-        self.sealer = Sealer(self.blocks, self.committer, runners.seal, clock)
+        self.sealer = Sealer(self.registry.of, self.blocks, self.committer, runners.seal, clock)
         self.registry.on_grown = self.sealer.grown
         self.checkpointer = Checkpointer(self.registry, self.committer, journal, settings.segment_bytes)
         self.relational = relational(self.registry)

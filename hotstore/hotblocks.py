@@ -11,18 +11,15 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from coldstore.clock import Clock
+from coldstore.coldqueue import ColdQueue
 from coldstore.errors import DataLoss
+from hotstore.queue import HotQueue
 from hotstore.runner import Runner
 from hotstore.tail import cut
-
-if TYPE_CHECKING:
-    from coldstore.coldqueue import ColdQueue
-    from hotstore.queue import HotQueue
 
 _PREFETCH_AT = 0.5  # share of a block after which its reader wants the next one
 

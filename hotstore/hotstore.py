@@ -124,7 +124,8 @@ class HotStore:
         return [(await self._registry.queue(name)).info() for name in sorted(self._registry.queues)]
 
     async def list_blocks(self, queue: str) -> list[BlockInfo]:
-        return list_blocks(await self._registry.queue(queue), self._blocks)
+        found = await self._registry.queue(queue)
+        return list_blocks(found, self._blocks, [s.offset for s in self._registry.of(found).values()])
 
     async def seal(self, queue: str) -> QueueInfo:
         """Seal the hot-hot block now; for operators, tests and tours."""
@@ -146,11 +147,11 @@ class HotStore:
         found = await self._registry.queue(queue)
         name = f"sub-{self._chance.token()[:12]}" if name is None else check_name(name, "subscriber")
         point = starts.parse(start)
-        existing = found.subscribers.get(name)
+        existing = self._registry.of(found).get(name)
         if existing is not None and not dry_run:
             return await self._existing(existing, start, clamp)
         resolved = await starts.resolve(point, self._place(found), clamp=clamp)
-        existing = found.subscribers.get(name)  # resolving may have read a block meanwhile
+        existing = self._registry.of(found).get(name)  # resolving may have read a block meanwhile
         if existing is not None and not dry_run:
             return await self._existing(existing, start, clamp)
         if dry_run:
@@ -190,11 +191,8 @@ class HotStore:
     async def list_subscribers(self, queue: str | None = None) -> list[SubscriberInfo]:
         names = sorted(self._registry.queues) if queue is None else [queue]
         found = [await self._registry.queue(name) for name in names]
-        return [
-            found_queue.subscribers[name].info()
-            for found_queue in found
-            for name in sorted(found_queue.subscribers)
-        ]
+        named = [self._registry.of(each) for each in found]
+        return [each[name].info() for each in named for name in sorted(each)]
 
     async def delete_subscriber(self, subscriber: str) -> None:
         found = await self._registry.subscriber(subscriber)
@@ -231,7 +229,7 @@ class HotStore:
         return subscriber.info()
 
     def _place(self, queue: HotQueue) -> QueuePlace:
-        return QueuePlace(queue, self._blocks, self._runner, self._clock)
+        return QueuePlace(queue, self._registry.of(queue), self._blocks, self._runner, self._clock)
 
     # Elements -------------------------------------------------------------------------------------
 

@@ -11,11 +11,11 @@ from hotstore.queue import HotQueue
 from hotstore.tail import TailBlock
 
 
-def list_blocks(queue: HotQueue, blocks: HotBlocks) -> list[BlockInfo]:
+def list_blocks(queue: HotQueue, blocks: HotBlocks, positions: list[int]) -> list[BlockInfo]:
     """Cold blocks, then those being sealed, then the hot-hot block; no offset twice."""
     cold = [] if queue.cold is None else [b for b in queue.cold.list_blocks() if b.first < queue.cold_offset]
     firsts = [b.first for b in cold] + [b.first for b in queue.sealing] + [queue.tail.first]
-    readers = _count(firsts, [s.offset for s in queue.subscribers.values()])
+    readers = _count(firsts, positions)
     found = [_cold(queue, b, blocks, n) for b, n in zip(cold, readers, strict=False)]
     found += [_unsealed(b, "sealing", n) for b, n in zip(queue.sealing, readers[len(cold) :], strict=False)]
     return [*found, _unsealed(queue.tail, "hot-hot", readers[-1])]

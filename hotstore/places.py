@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 
 from coldstore.clock import Clock
@@ -9,14 +11,23 @@ from coldstore.errors import NotFound
 from hotstore.hotblocks import HotBlocks, read_around
 from hotstore.queue import HotQueue
 from hotstore.runner import Runner
+from hotstore.subscriber import Subscriber
 from hotstore.tail import first_at
 
 
 class QueuePlace:
     """A `starts.Place` over an opened queue."""
 
-    def __init__(self, queue: HotQueue, blocks: HotBlocks, runner: Runner, clock: Clock) -> None:
+    def __init__(
+        self,
+        queue: HotQueue,
+        subscribers: Mapping[str, Subscriber],
+        blocks: HotBlocks,
+        runner: Runner,
+        clock: Clock,
+    ) -> None:
         self._queue = queue
+        self._subscribers = subscribers
         self._blocks = blocks
         self._runner = runner
         self._clock = clock
@@ -62,7 +73,7 @@ class QueuePlace:
         return _us(table.column("timestamp").slice(offset - table.column("offset")[0].as_py(), 1))
 
     def position_of(self, subscriber: str) -> int:
-        found = self._queue.subscribers.get(subscriber)
+        found = self._subscribers.get(subscriber)
         if found is None:
             raise NotFound(f"queue {self._queue.name} has no subscriber {subscriber} to start from")
         return found.offset

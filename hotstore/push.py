@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import pyarrow as pa
 
 from hotstore.port import Receipt, Stage
 from hotstore.producers import Pushed
 
-if TYPE_CHECKING:
-    from hotstore.queue import HotQueue
+
+class Writer(Protocol):
+    """What a push needs of its queue."""
+
+    def assign(self, entry: PushEntry) -> None: ...
+
+    def publish(self, sequence: int) -> None: ...
+
+    def discard(self) -> None: ...
+
+    def answer_when_cold(self, end: int, entry: PushEntry) -> None: ...
 
 
 class PushEntry:
@@ -25,7 +34,7 @@ class PushEntry:
 
     def __init__(
         self,
-        queue: HotQueue,
+        queue: Writer,
         payload: pa.RecordBatch,
         producer: str | None,
         sequence: int | None,

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from coldstore.clock import Clock
+from coldstore.coldqueue import ColdQueue
 from coldstore.errors import Conflict, DataLoss
 from coldstore.queue import QueueSettings
 from hotstore import records
@@ -23,10 +24,6 @@ from hotstore.port import QueueInfo
 from hotstore.producers import Producers, Pushed
 from hotstore.push import PushEntry
 from hotstore.tail import TailBlock
-
-if TYPE_CHECKING:
-    from coldstore.coldqueue import ColdQueue
-    from hotstore.subscriber import Subscriber
 
 _SMALL_BYTES = 16 * 1024  # payloads below are gathered into one record; copying larger ones costs more
 
@@ -48,7 +45,7 @@ class HotQueue:
         self.tail = TailBlock(0)
         self.sealing: list[TailBlock] = []
         self.producers = Producers()
-        self.subscribers: dict[str, Subscriber] = {}
+        self.subscribers = 0  # how many; the registry knows who
         self.damage: DataLoss | None = None  # a hole in the journal: reads around it go on, pushes do not
         self.last_us = 0
         self.stamped_us = 0
@@ -266,7 +263,7 @@ class HotQueue:
             first_offset=self.first,
             next_offset=self.next,
             cold_offset=self.cold_offset,
-            subscribers=len(self.subscribers),
+            subscribers=self.subscribers,
         )
 
     def row(self) -> list[Any]:

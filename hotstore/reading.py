@@ -22,7 +22,7 @@ from hotstore.port import Popped
 from hotstore.queue import HotQueue
 from hotstore.subscriber import Subscriber
 
-_ROWS_MAX = 1 << 62
+_ALL_ROWS = 1 << 62
 
 
 class Reading:
@@ -125,7 +125,7 @@ class Reading:
                 if position >= queue.next:
                     await queue.changed()
                     continue
-                rows = _ROWS_MAX if end is None else end - position
+                rows = _ALL_ROWS if end is None else end - position
                 batch = self._at_hand(queue, position, min(rows, queue.next - position), reader)
                 if batch is None:
                     await self._blocks.get(queue, position, reader)

@@ -42,6 +42,7 @@ class Registry:
         self.queues: dict[str, HotQueue] = {}
         self.by_number: dict[int, HotQueue] = {}
         self.subscribers: dict[int, Subscriber] = {}
+        self._named: dict[int, dict[str, Subscriber]] = {}  # by queue, then by name
         self.on_grown: Callable[[HotQueue], None] = lambda queue: None
         self.changed_queues: set[HotQueue] = set()  # since the catalog was last written; ids in `gone`
         self.changed_subscribers: set[Subscriber] = set()
@@ -72,7 +73,8 @@ class Registry:
         self._next_subscriber = max(self._next_subscriber, number + 1)
         subscriber = Subscriber(number, name, queue, start, clamp, created_us)
         subscriber.used = self._clock.monotonic()
-        queue.subscribers[name] = subscriber
+        self._named.setdefault(queue.number, {})[name] = subscriber
+        queue.subscribers += 1
         self.subscribers[number] = subscriber
         self.changed_subscribers.add(subscriber)
         self.gone.discard(subscriber.id)
@@ -83,8 +85,14 @@ class Registry:
         self.subscribers.pop(subscriber.number, None)
         self.changed_subscribers.discard(subscriber)
         self.gone.add(subscriber.id)
-        if subscriber.queue.subscribers.get(subscriber.name) is subscriber:
-            del subscriber.queue.subscribers[subscriber.name]
+        named = self.of(subscriber.queue)
+        if named.get(subscriber.name) is subscriber:
+            del named[subscriber.name]
+            subscriber.queue.subscribers -= 1
+
+    def of(self, queue: HotQueue) -> dict[str, Subscriber]:
+        """The subscribers of a queue, by name."""
+        return self._named.get(queue.number, {})
 
     # Called by the verbs --------------------------------------------------------------------------
 
@@ -121,7 +129,7 @@ class Registry:
         queue = self.queues.get(queue_name)
         if queue is None or queue.cold is None:
             queue = await self.queue(queue_name)
-        found = queue.subscribers.get(name)
+        found = self.of(queue).get(name)
         if found is None:
             raise NotFound(f"queue {queue_name} has no subscriber {name}: create it first")
         return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
@@ -22,6 +23,7 @@ from hotstore.entries import commit_state
 from hotstore.hotblocks import HotBlocks, one_batch
 from hotstore.queue import HotQueue
 from hotstore.runner import Runner
+from hotstore.subscriber import Subscriber
 from hotstore.tail import TailBlock
 
 log = logging.getLogger("jjq.hotstore")
@@ -32,7 +34,15 @@ _BACKOFF_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
 class Sealer:
     """Seals the blocks of all queues, each queue's in order."""
 
-    def __init__(self, blocks: HotBlocks, committer: Committer, runner: Runner, clock: Clock) -> None:
+    def __init__(
+        self,
+        subscribers: Callable[[HotQueue], Mapping[str, Subscriber]],
+        blocks: HotBlocks,
+        committer: Committer,
+        runner: Runner,
+        clock: Clock,
+    ) -> None:
+        self._subscribers = subscribers
         self._blocks = blocks
         self._committer = committer
         self._runner = runner
@@ -123,9 +133,12 @@ class Sealer:
         cold.write_block(table, final=block.bytes >= queue.settings.block_bytes)
         return one_batch(table) if self._readers(queue, block) else None
 
-    def _readers(self, queue: HotQueue, block: TailBlock) -> list[object]:
-        subscribers = list(queue.subscribers.values())
-        return [s for s in subscribers if not s.asleep and block.first <= s.offset < block.next]
+    def _readers(self, queue: HotQueue, block: TailBlock) -> list[Subscriber]:
+        return [
+            s
+            for s in list(self._subscribers(queue).values())
+            if not s.asleep and block.first <= s.offset < block.next
+        ]
 
     def _switch(self, queue: HotQueue, block: TailBlock, kept: pa.RecordBatch | None) -> None:
         queue.thaw(block)

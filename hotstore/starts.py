@@ -1,4 +1,4 @@
-"""Starting points: where a new subscriber, a seek or a replay begins (DESIGN.md, section 6).
+"""Starting points: where a new subscriber, a seek or a replay begins.
 
 beginning        the first offset
 end              the next offset, at this instant

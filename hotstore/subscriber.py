@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hotstore.port import Resolved, SubscriberInfo
-
-if TYPE_CHECKING:
-    from hotstore.queue import HotQueue
+from hotstore.queue import HotQueue
 
 
 class Subscriber:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from coldstore.errors import Denied, Exhausted, InvalidInput, JjqError, Unavailable
-from coldstore.objects.port import Body
+from coldstore.objects.port import Body, pieces
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO must not hold us up
@@ -170,12 +170,12 @@ def write_fully(fd: int, body: Body) -> None:
 
     Large pieces are synced as they come: while later ones are being made the disk is idle.
     """
-    pieces = [body] if isinstance(body, bytes | memoryview) else body
-    for piece in pieces:
-        rest = memoryview(piece).cast("B")
+    parts = pieces(body)
+    for piece in parts:
+        rest = piece.cast("B")
         while rest:
             rest = rest[os.write(fd, rest) :]
-        if pieces is body and len(piece) >= _SYNC_BYTES:
+        if parts is body and piece.nbytes >= _SYNC_BYTES:
             os.fdatasync(fd)
 
 

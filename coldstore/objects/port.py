@@ -13,18 +13,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
-# What is put: whole, or in pieces of which later ones may still be in the making, so that encoding,
-# digesting and writing overlap. Iterating again gives the same pieces: an attempt may be repeated.
+# What is put: whole (anything with a buffer, Arrow's too), or in pieces of which later ones may still be
+# in the making, so that encoding, digesting and writing overlap. Iterating again gives the same pieces:
+# an attempt may be repeated.
 Body = bytes | memoryview | Iterable[memoryview]
+
+
+def pieces(body: Body) -> Iterable[memoryview]:
+    """`body` in pieces; one, if it is whole."""
+    try:
+        return [memoryview(cast("bytes", body))]
+    except TypeError:  # it has no buffer
+        return cast("Iterable[memoryview]", body)
 
 
 def whole(body: Body) -> bytes:
     """The bytes of what is to be put; waits for all of its pieces."""
-    if isinstance(body, bytes):
-        return body
-    return bytes(body) if isinstance(body, memoryview) else b"".join(body)
+    return body if isinstance(body, bytes) else b"".join(pieces(body))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import product
 
 import pyarrow as pa
@@ -241,6 +241,41 @@ def test_anything_with_a_buffer_can_be_put(objects: ObjectStore) -> None:
     assert objects.get("slice").data == b"3456"
     large[:] = b"overwritten"
     assert objects.get("slice").data == b"3456"
+
+
+class Pieces:
+    """A body in the making: every iteration makes the same pieces."""
+
+    def __init__(self, *made: bytes) -> None:
+        self._made = made
+
+    def __iter__(self) -> Iterator[memoryview]:
+        return (memoryview(piece) for piece in self._made)
+
+
+def test_a_body_may_come_in_pieces(objects: ObjectStore) -> None:
+    large = bytes(range(256)) * (MIB // 128)
+
+    objects.put("key", Pieces())
+    assert objects.get("key").data == b""
+    etag = objects.put("key", Pieces(b"one ", b"", b"two"))
+    assert objects.get("key").data == b"one two"
+    objects.put_if_match("key", Pieces(large, b"and more", large), etag)
+    assert objects.get("key").data == large + b"and more" + large
+    objects.put_if_absent("new", Pieces(large, b"end"))
+    assert objects.get("new").data == large + b"end"
+
+
+def test_a_body_that_cannot_be_finished_leaves_nothing(objects: ObjectStore) -> None:
+    def broken() -> Iterator[memoryview]:
+        yield memoryview(b"begun")
+        raise RuntimeError("cannot be encoded")
+
+    for put in (objects.put, objects.put_if_absent):
+        with pytest.raises(RuntimeError, match="cannot be encoded"):
+            put("key", broken())
+
+    assert list(objects.list("")) == []
 
 
 def test_an_object_of_64_mib_is_read_back_whole_and_in_part(objects: ObjectStore) -> None:

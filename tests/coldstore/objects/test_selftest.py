@@ -11,7 +11,7 @@ import pytest
 from coldstore.chance import SeededChance, SystemChance
 from coldstore.errors import InvalidInput, NotFound
 from coldstore.objects.memory import MemoryObjects
-from coldstore.objects.port import Object, ObjectInfo, ObjectStore
+from coldstore.objects.port import Body, Object, ObjectInfo, ObjectStore
 from coldstore.objects.selftest import self_test
 
 
@@ -27,21 +27,21 @@ def test_every_store_of_ours_passes_and_nothing_is_left(objects: ObjectStore) ->
 class Overwrites(MemoryObjects):
     """Accepts If-None-Match and ignores it."""
 
-    def put_if_absent(self, key: str, data: bytes | memoryview) -> str:
+    def put_if_absent(self, key: str, data: Body) -> str:
         return self.put(key, data)
 
 
 class Swaps(MemoryObjects):
     """Accepts If-Match and ignores it."""
 
-    def put_if_match(self, key: str, data: bytes | memoryview, etag: str) -> str:
+    def put_if_match(self, key: str, data: Body, etag: str) -> str:
         return self.put(key, data)
 
 
 class Creates(MemoryObjects):
     """Takes If-Match on a missing object for a plain write, as MinIO once did."""
 
-    def put_if_match(self, key: str, data: bytes | memoryview, etag: str) -> str:
+    def put_if_match(self, key: str, data: Body, etag: str) -> str:
         with suppress(NotFound):
             self.head(key)
             return super().put_if_match(key, data, etag)
@@ -55,7 +55,7 @@ class Looks(MemoryObjects):
         super().__init__()
         self._meet = threading.Barrier(2, timeout=0.2)
 
-    def put_if_absent(self, key: str, data: bytes | memoryview) -> str:
+    def put_if_absent(self, key: str, data: Body) -> str:
         with suppress(NotFound):
             self.head(key)
             return super().put_if_absent(key, data)
@@ -75,11 +75,11 @@ class Repeats(MemoryObjects):
         info = super().head(key)
         return ObjectInfo(key, info.size, "same", info.modified_us)
 
-    def put_if_absent(self, key: str, data: bytes | memoryview) -> str:
+    def put_if_absent(self, key: str, data: Body) -> str:
         super().put_if_absent(key, data)
         return "same"
 
-    def put_if_match(self, key: str, data: bytes | memoryview, etag: str) -> str:
+    def put_if_match(self, key: str, data: Body, etag: str) -> str:
         self.head(key)
         self.put(key, data)
         return "same"
@@ -88,7 +88,7 @@ class Repeats(MemoryObjects):
 class Forgets(MemoryObjects):
     """Says that it swapped, and does not."""
 
-    def put_if_match(self, key: str, data: bytes | memoryview, etag: str) -> str:
+    def put_if_match(self, key: str, data: Body, etag: str) -> str:
         self.head(key)
         return "swapped"
 
@@ -118,7 +118,7 @@ def test_a_store_that_breaks_its_word_is_found_and_left_clean(
 def test_a_store_that_lists_nothing_is_still_cleaned(monkeypatch: pytest.MonkeyPatch) -> None:
     objects = MemoryObjects()
 
-    def put_if_match(key: str, data: bytes | memoryview, etag: str) -> str:
+    def put_if_match(key: str, data: Body, etag: str) -> str:
         raise RuntimeError("broken off")
 
     monkeypatch.setattr(objects, "put_if_match", put_if_match)

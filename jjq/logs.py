@@ -1,0 +1,41 @@
+"""Logs of a server: one line an event on standard error, for people or as JSON."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+import structlog
+
+
+def set_up_logs(form: str, level: str) -> None:
+    """Send our own logs and those of the standard library the same way. Called once, by the program."""
+    shared: list[Any] = [
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.stdlib.PositionalArgumentsFormatter(),
+    ]
+    if form == "json":
+        rendered: list[Any] = [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+    else:
+        rendered = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=shared,
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendered],
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )

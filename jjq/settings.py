@@ -1,0 +1,203 @@
+"""The settings of a server: flags > JJQ_* > TOML file > defaults; one frozen object, validated once.
+
+Every setting has one name, written `journal_bytes_max` in a file, `JJQ_JOURNAL_BYTES_MAX` in the
+environment and `--journal-bytes-max` as a flag. Other variables that begin with JJQ_ are ignored:
+Kubernetes makes up such names for a service called jjq. Other names in a file are refused.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import ByteSize, Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
+
+from coldstore.errors import InvalidInput
+from coldstore.limits import GIB, MIB
+from coldstore.objects.settings import S3Settings
+from coldstore.paths import check_name
+from hotstore.settings import HotSettings
+from jjq.limits import GRACE_SECONDS, PORT
+from jjq.node import NodeSettings
+from jjq.server.settings import ServerSettings, Tls
+
+_PREFIX = "JJQ_"
+
+
+class Settings(BaseSettings):
+    """What `jjq serve` can be told."""
+
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, env_ignore_empty=True, frozen=True, extra="forbid")
+
+    data: Path = Field(Path("jjq-data"), description="directory of the journal and the catalog")
+    listen: str = Field(f"127.0.0.1:{PORT}", description="HOST:PORT to serve on; port 0 takes a free one")
+    cold: str | None = Field(None, description="s3://BUCKET/PREFIX or a folder; by default DATA/cold")
+    node: str = Field("local", description="name of this node, unique among those that work together")
+    journal: str = Field("disk", description="where pushes are made durable: disk")
+
+    s3_endpoint: str | None = Field(None, description="URL of an S3 server that is not AWS")
+    s3_region: str | None = Field(None, description="region of the bucket")
+    s3_access_key: SecretStr | None = Field(None, description="by default AWS's usual chain of credentials")
+    s3_secret_key: SecretStr | None = Field(None, description="goes with the access key")
+
+    tls_certificate: Path | None = Field(None, description="PEM file; with it and the key, TLS only")
+    tls_key: Path | None = Field(None, description="PEM file of the certificate's key")
+    tls_client_ca: Path | None = Field(
+        None, description="PEM file; clients must show a certificate it signed"
+    )
+
+    metrics_listen: str | None = Field(None, description="HOST:PORT of a page for Prometheus")
+    reflection: bool = Field(False, description="let anyone list the gRPC methods")
+    log: Literal["text", "json"] = Field("text", description="form of the log, on standard error")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "warning", description="least level logged"
+    )
+    grace_seconds: float = Field(
+        GRACE_SECONDS, description="time that calls get to end when the server stops"
+    )
+
+    segment_bytes: ByteSize = Field(ByteSize(64 * MIB), description="size of a journal file")
+    journal_bytes_max: ByteSize = Field(
+        ByteSize(4 * GIB), description="journal budget; pushes wait when full"
+    )
+    unsealed_bytes_max: ByteSize = Field(ByteSize(1 * GIB), description="memory for what is not yet cold")
+    pending_bytes_max: ByteSize = Field(ByteSize(64 * MIB), description="pushes on their way to the disk")
+    hot_bytes_max: ByteSize = Field(ByteSize(512 * MIB), description="memory for blocks being read")
+    disk_free_bytes_min: ByteSize = Field(
+        ByteSize(256 * MIB), description="disk space that pushes leave free"
+    )
+    cache_bytes_max: ByteSize = Field(
+        ByteSize(4 * GIB), description="disk for blocks fetched from S3; 0: none"
+    )
+    idle_seconds: float = Field(600.0, description="a subscriber that nobody asks for falls asleep")
+    producer_seconds: float = Field(7 * 86_400.0, description="receipts of an idle producer are kept so long")
+    seal_on_close: bool = Field(False, description="write everything to the cold store when stopping")
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)  # `load` has merged the others, and knows which value came from where
+
+    @classmethod
+    def load(cls, flags: Mapping[str, Any], config: Path | None = None) -> Self:
+        """Merge flags, environment and file; `InvalidInput` says in one line what to correct, and where."""
+        from_file = {} if config is None else _read(config)
+        try:
+            from_environment = EnvSettingsSource(cls)()
+        except SettingsError as error:
+            raise InvalidInput(f"the environment's {_PREFIX}* cannot be read: {error}") from None
+        given = {name: value for name, value in flags.items() if value is not None}
+        try:
+            settings = cls(**{**from_file, **from_environment, **given})
+        except ValidationError as error:
+            raise InvalidInput(_line(error, given, from_environment, config)) from None
+        settings.node_settings()
+        settings.server_settings()
+        return settings
+
+    @field_validator("node")
+    @classmethod
+    def _check_node(cls, node: str) -> str:
+        try:
+            return check_name(node, "node")
+        except InvalidInput as error:
+            raise ValueError(str(error)) from None
+
+    @field_validator("journal")
+    @classmethod
+    def _check_journal(cls, journal: str) -> str:
+        if journal == "s3":
+            raise ValueError("this version has no journal on object storage yet; use disk")
+        if journal != "disk":
+            raise ValueError(f"{journal!r} is not known; use disk")
+        return journal
+
+    def node_settings(self) -> NodeSettings:
+        """What the stores are made of."""
+        return NodeSettings(
+            data=self.data,
+            cold=self.cold,
+            s3=S3Settings(
+                endpoint=self.s3_endpoint,
+                region=self.s3_region,
+                access_key=_secret(self.s3_access_key),
+                secret_key=_secret(self.s3_secret_key),
+            ),
+            hot=HotSettings(
+                segment_bytes=self.segment_bytes,
+                journal_bytes_max=self.journal_bytes_max,
+                unsealed_bytes_max=self.unsealed_bytes_max,
+                pending_bytes_max=self.pending_bytes_max,
+                hot_bytes_max=self.hot_bytes_max,
+                disk_free_bytes_min=self.disk_free_bytes_min,
+                idle_seconds=self.idle_seconds,
+                producer_seconds=self.producer_seconds,
+                seal_on_close=self.seal_on_close,
+            ),
+            cache_disk_bytes=self.cache_bytes_max,
+        )
+
+    def server_settings(self) -> ServerSettings:
+        """What the gRPC server is made of."""
+        return ServerSettings(
+            listen=self.listen,
+            tls=self._tls(),
+            metrics=self.metrics_listen,
+            reflection=self.reflection,
+            grace_seconds=self.grace_seconds,
+        )
+
+    def _tls(self) -> Tls | None:
+        if self.tls_certificate is None and self.tls_key is None:
+            if self.tls_client_ca is not None:
+                raise InvalidInput("tls_client_ca needs tls_certificate and tls_key, too")
+            return None
+        if self.tls_certificate is None or self.tls_key is None:
+            raise InvalidInput("TLS needs both tls_certificate and tls_key: give both or neither")
+        return Tls(self.tls_certificate, self.tls_key, self.tls_client_ca)
+
+
+def _secret(value: SecretStr | None) -> str | None:
+    return None if value is None else value.get_secret_value()
+
+
+def _read(config: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(config.read_text("utf-8"))
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot read the settings file {config}: {error.strerror}; correct its path"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"the settings file {config} is not TOML: {error}") from None
+
+
+def _line(
+    error: ValidationError, flags: Mapping[str, Any], environment: Mapping[str, Any], config: Path | None
+) -> str:
+    """The first thing that is wrong, and where it was said."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    name = str(first["loc"][0]) if first["loc"] else "?"
+    if name in flags:
+        where = f"--{name.replace('_', '-')}"
+    elif name in environment:
+        where = f"{_PREFIX}{name.upper()}"
+    else:
+        where = f"{name} in {config}"
+    if first["type"] == "extra_forbidden":
+        return f"{where} is no setting of jjq: correct the name, or remove it"
+    wrong = first["msg"].removeprefix("Value error, ")
+    if first["type"] in {"byte_size", "byte_size_unit"}:
+        wrong = "write a number of bytes, or one with a unit as in 512MiB"
+    shown = "" if "secret" in name or "key" in name else f" is {str(first['input'])[:80]!r}"
+    return f"{where}{shown}: {wrong}"
