@@ -8,15 +8,13 @@ is still needed: the last whole checkpoint and the first unsealed element of eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from hotstore import records
 from hotstore.committer import Committer
-from hotstore.entries import commit_state
+from hotstore.entries import chunks, commit_state
 from hotstore.journal import Journal, Record
-from hotstore.limits import CHECKPOINT_ROWS
 from hotstore.queue import HotQueue
 from hotstore.registry import Registry
 from hotstore.subscriber import Subscriber
@@ -32,18 +30,17 @@ class Checkpointer:
         self._committer = committer
         self._journal = journal
         self._every_bytes = every_bytes
-        self._at_bytes = 0
+        self._base_bytes = 0  # what the journal held after the last checkpoint and trim
         self._running = False
         self.floor = 0  # the journal before it holds no state that is not written again after it
 
     def due(self) -> bool:
-        return not self._running and self._committer.synced_bytes - self._at_bytes >= self._every_bytes
+        return not self._running and self._journal.used_bytes - self._base_bytes >= self._every_bytes
 
     async def write(self) -> None:
         """Write all rows again."""
         self._running = True
         try:
-            self._at_bytes = self._committer.synced_bytes
             registry = self._registry
             first = await self._chunk([], _queue_rows)
             for queues in chunks(list(registry.queues.values())):
@@ -54,6 +51,7 @@ class Checkpointer:
             for some in chunks(producers):
                 await self._chunk(some, _producer_rows)
             self.floor = first
+            self._base_bytes = self._journal.used_bytes
         finally:
             self._running = False
 
@@ -65,6 +63,7 @@ class Checkpointer:
         floors = [floor for queue in self._registry.queues.values() if (floor := queue.floor()) is not None]
         before = min([self.floor, *floors])
         await self._committer.call(lambda: self._journal.trim(before))
+        self._base_bytes = min(self._base_bytes, self._journal.used_bytes)
 
 
 def _queue_rows(queues: Sequence[HotQueue]) -> Record:
@@ -78,9 +77,3 @@ def _subscriber_rows(subscribers: Sequence[Subscriber]) -> Record:
 def _producer_rows(producers: Sequence[tuple[HotQueue, str]]) -> Record:
     rows = [[queue.number, *row] for queue, name in producers if (row := queue.producers.row(name))]
     return records.rows(records.PRODUCERS, rows)
-
-
-def chunks(items: Iterable[T]) -> Iterable[list[T]]:
-    iterator = iter(items)
-    while chunk := list(islice(iterator, CHECKPOINT_ROWS)):
-        yield chunk

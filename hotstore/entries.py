@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
 
 from coldstore.errors import Exhausted
 from hotstore import records
 from hotstore.committer import Committer
 from hotstore.journal import Record
+from hotstore.limits import CHECKPOINT_ROWS
 from hotstore.subscriber import Subscriber
+
+T = TypeVar("T")
 
 
 class Moves:
@@ -118,3 +123,10 @@ async def commit_state(committer: Committer, make: Callable[[], list[Record]]) -
     entry = StateEntry(committer, make)
     committer.submit(entry)
     return await entry.reply
+
+
+def chunks(items: Iterable[T]) -> Iterator[list[T]]:
+    """`items` in pieces that fit one record each."""
+    iterator = iter(items)
+    while chunk := list(islice(iterator, CHECKPOINT_ROWS)):
+        yield chunk

@@ -121,7 +121,7 @@ class HotStore:
         return (await self._registry.queue(name)).info()
 
     async def list_queues(self) -> list[QueueInfo]:
-        return [(await self._registry.queue(name)).info() for name in sorted(self._registry.queues)]
+        return [queue.info() for queue in await self._registry.opened(sorted(self._registry.queues))]
 
     async def list_blocks(self, queue: str) -> list[BlockInfo]:
         found = await self._registry.queue(queue)
@@ -156,9 +156,8 @@ class HotStore:
             return await self._existing(existing, start, clamp)
         if dry_run:
             return self._imagined(found, name, start, resolved)
-        offset = found.next if point.kind == "end" else resolved.offset
         subscriber = self._registry.add_subscriber(found, name, start, clamp, self._clock.now_us())
-        subscriber.place(offset, offset)
+        subscriber.place(resolved.offset, resolved.offset)
         try:
             await self._store(subscriber)
         except JjqError:
@@ -190,7 +189,7 @@ class HotStore:
 
     async def list_subscribers(self, queue: str | None = None) -> list[SubscriberInfo]:
         names = sorted(self._registry.queues) if queue is None else [queue]
-        found = [await self._registry.queue(name) for name in names]
+        found = await self._registry.opened(names)
         named = [self._registry.of(each) for each in found]
         return [each[name].info() for each in named for name in sorted(each)]
 

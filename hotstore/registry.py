@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from coldstore.clock import Clock
 from coldstore.coldqueue import ColdQueue
@@ -19,7 +19,7 @@ from coldstore.store import ColdStore
 from hotstore import records
 from hotstore.admission import Usage
 from hotstore.committer import Committer
-from hotstore.entries import commit_state
+from hotstore.entries import chunks, commit_state
 from hotstore.queue import HotQueue
 from hotstore.runner import Runner
 from hotstore.subscriber import Subscriber
@@ -117,6 +117,10 @@ class Registry:
         if not task.cancelled():
             task.exception()  # whoever asked gets it; where nobody did, the next one will
 
+    async def opened(self, names: Iterable[str]) -> list[HotQueue]:
+        """Several queues, opened side by side."""
+        return list(await asyncio.gather(*(self.queue(name) for name in names)))
+
     async def subscriber(self, subscriber_id: str) -> Subscriber:
         """The subscriber `<queue>/<name>`; `NotFound` where there is none."""
         queue_name, slash, name = (
@@ -148,12 +152,21 @@ class Registry:
 
     async def discover(self) -> None:
         """Learn the names of all queues in the cold store: a new node, or one that lost its disk."""
-        for settings in await self._runner.run(self._cold.list_queues):
-            if settings.name not in self.queues:
-                await self.queue(settings.name)
+        found = await self._runner.run(self._cold.list_queues)
+        fresh = [self.add_queue(settings) for settings in found if settings.name not in self.queues]
+        for some in chunks(fresh):
+            rows = [queue.row() for queue in some]
+            await commit_state(self._committer, lambda rows=rows: [records.rows(records.QUEUES, rows)])  # type: ignore[misc]
 
     async def _open(self, name: str) -> HotQueue:
-        cold = await self._runner.run(lambda: self._cold.open_queue(name))
+        try:
+            cold = await self._runner.run(lambda: self._cold.open_queue(name))
+        except NotFound:
+            if name not in self.queues:
+                raise
+            raise DataLoss(
+                f"queue {name} is in this node's journal but not in the cold store: is this the right cold store?"
+            ) from None
         queue = self.queues.get(name)
         if queue is not None:
             before = queue.unsealed_bytes

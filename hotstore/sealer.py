@@ -70,8 +70,9 @@ class Sealer:
         queue.freeze()
         while queue.sealing:
             task = self._drain_soon(queue, now=True)
-            if task is not None:
-                await asyncio.shield(task)
+            if task is None:
+                return
+            await asyncio.shield(task)
 
     async def close(self) -> None:
         """Wait for blocks that are being written; what is left stays in the journal."""

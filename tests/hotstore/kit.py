@@ -76,6 +76,11 @@ class FaultyObjects:
         self.down = False
         self._faults.clear()
 
+    @property
+    def troubled(self) -> bool:
+        """Whether a call may fail."""
+        return self.down or bool(self._faults)
+
     def get(self, key: str, start: int = 0, end: int | None = None) -> Object:
         return self._do("get", lambda: self.inner.get(key, start, end))
 
@@ -195,7 +200,7 @@ class World:
             Runners.inline(),
             lambda: self.free_bytes,
         )
-        await engine.start(background=False)
+        await self.until_cut(engine.start(background=False))
         self._engine = engine
         return self
 

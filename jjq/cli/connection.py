@@ -1,0 +1,52 @@
+"""Options that every client command has, and the client that they ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from jjq.limits import PORT
+
+if TYPE_CHECKING:
+    from jjq.blocking import Client
+
+_GROUP = "Connection"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Connection:
+    """Where the server is, and how patient to be."""
+
+    server: Annotated[str, Parameter(env_var="JJQ_SERVER", group=_GROUP)] = f"127.0.0.1:{PORT}"
+    """HOST:PORT of the server, or several with commas between."""
+
+    timeout: Annotated[float, Parameter(group=_GROUP)] = 10.0
+    """Seconds that a call may take, with all its attempts."""
+
+    tls_ca: Annotated[Path | None, Parameter(env_var="JJQ_TLS_CA", group=_GROUP)] = None
+    """PEM file of the authority to trust; turns TLS on."""
+
+    tls_certificate: Annotated[Path | None, Parameter(env_var="JJQ_TLS_CERTIFICATE", group=_GROUP)] = None
+    """PEM file of our own certificate, for mTLS."""
+
+    tls_key: Annotated[Path | None, Parameter(env_var="JJQ_TLS_KEY", group=_GROUP)] = None
+    """PEM file of our certificate's key."""
+
+    def open(self) -> Client:
+        """A client; use it as a context manager."""
+        from jjq.blocking import connect
+        from jjq.remote.settings import ClientTls
+
+        if self.tls_ca is None and self.tls_certificate is None:
+            return connect(self.server, timeout=self.timeout)
+        tls = ClientTls(self.tls_ca, self.tls_certificate, self.tls_key)
+        return connect(self.server, timeout=self.timeout, tls=tls)
+
+
+HERE = Connection()
+
+Json = Annotated[bool, Parameter(name="--json", negative=())]

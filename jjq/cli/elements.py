@@ -1,0 +1,124 @@
+"""Printing elements: columns on a terminal, bare values in a pipe, or one JSON object a line.
+
+The JSON form is what `jjq push --jsonl` reads. Bytes that are no UTF-8 are in `key_base64` and
+`value_base64` instead of `key` and `value`, and headers likewise in `headers_base64`.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import orjson
+import pyarrow as pa
+
+from coldstore.batch import Element, elements
+from coldstore.errors import InvalidInput
+from jjq.cli.output import time_text
+
+Form = Literal["columns", "values", "json"]
+
+
+def choose_form(json: bool, values: bool) -> Form:
+    """The form that the options ask for, or the one that fits the place it goes to."""
+    if json and values:
+        raise InvalidInput("give --json or --values, not both")
+    if json:
+        return "json"
+    return "values" if values or not sys.stdout.isatty() else "columns"
+
+
+def print_elements(batch: pa.RecordBatch, form: Form) -> None:
+    """Print a batch and push it out, so that whoever reads sees it at once."""
+    out = sys.stdout.buffer
+    if batch.num_rows:
+        if form == "values":
+            out.write(b"\n".join(batch.column("value").cast(pa.binary()).to_pylist()) + b"\n")
+        elif form == "json":
+            lines = [orjson.dumps(as_json(element)) for element in elements(batch)]
+            out.write(b"\n".join(lines) + b"\n")
+        else:
+            out.write("".join(map(_columns, elements(batch))).encode("utf-8", "replace"))
+    out.flush()
+
+
+def _columns(element: Element) -> str:
+    key = "" if element.key is None else f"  {_text(element.key)}"
+    headers = "".join(f"  {name}={_text(value)}" for name, value in element.headers.items())
+    return f"{element.offset:>10}  {time_text(element.timestamp)}{key}{headers}  {_text(element.value)}\n"
+
+
+def _text(value: bytes | str) -> str:
+    text = value if isinstance(value, str) else value.decode("utf-8", "backslashreplace")
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def as_json(element: Element) -> dict[str, Any]:
+    """An element as JSON knows it."""
+    fields: dict[str, Any] = {
+        "offset": element.offset,
+        "timestamp": element.timestamp.isoformat().replace("+00:00", "Z"),
+    }
+    if element.key is not None:
+        _put(fields, "key", element.key)
+    _put(fields, "value", element.value)
+    if element.headers:
+        texts, others = {}, {}
+        for name, value in element.headers.items():
+            try:
+                texts[name] = value.decode()
+            except UnicodeDecodeError:
+                others[name] = base64.b64encode(value).decode()
+        fields["headers"] = texts
+        if others:
+            fields["headers_base64"] = others
+    return fields
+
+
+def _put(fields: dict[str, Any], name: str, value: bytes | str) -> None:
+    try:
+        fields[name] = value if isinstance(value, str) else value.decode()
+    except UnicodeDecodeError:
+        fields[f"{name}_base64"] = base64.b64encode(value).decode()
+
+
+def from_json(line: bytes, number: int) -> tuple[bytes | str, bytes | str | None, dict[str, bytes | str] | None]:
+    """Value, key and headers of an element written as by `as_json`; offset and timestamp are left out."""
+    try:
+        fields = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise InvalidInput(f"line {number} is not JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise InvalidInput(f'line {number} is no JSON object: write {{"value": …, "key": …, "headers": …}}')
+    value, key = _take(fields, "value", number), _take(fields, "key", number)
+    if value is None:
+        raise InvalidInput(f"line {number} has neither value nor value_base64")
+    headers: dict[str, bytes | str] = dict(_mapping(fields, "headers", number))
+    for name, text in _mapping(fields, "headers_base64", number).items():
+        headers[name] = _decoded(text, number)
+    return value, key, headers or None
+
+
+def _take(fields: Mapping[str, Any], name: str, number: int) -> bytes | str | None:
+    if f"{name}_base64" in fields:
+        return _decoded(fields[f"{name}_base64"], number)
+    value = fields.get(name)
+    if value is None or isinstance(value, str):
+        return value
+    return orjson.dumps(value)  # for queues of JSON: an object may be written as it is
+
+
+def _mapping(fields: Mapping[str, Any], name: str, number: int) -> dict[str, str]:
+    found = fields.get(name) or {}
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise InvalidInput(f"line {number}: {name} must be an object of texts")
+    return found
+
+
+def _decoded(text: Any, number: int) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (ValueError, TypeError):
+        raise InvalidInput(f"line {number} has a field that is not base64") from None

@@ -1,0 +1,91 @@
+"""What commands print: tables for people, JSON for programs. Errors and progress go to standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+_WIDE = 10_000  # a table that is not on a terminal is never wrapped
+
+
+def print_json(value: Any) -> None:
+    """One line of JSON; times become text."""
+    sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z))
+    sys.stdout.buffer.flush()
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
+    """A table; numbers to the right."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    shown = [[_shown(cell) for cell in row] for row in rows]
+    for index, column in enumerate(columns):
+        numeric = bool(shown) and all(_is_number(row[index]) for row in shown)
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in shown:
+        table.add_row(*row)
+    _print(table)
+
+
+def print_fields(fields: Mapping[str, object]) -> None:
+    """One thing, a line for each of its fields."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in fields.items():
+        table.add_row(name, _shown(value))
+    _print(table)
+
+
+def note(text: str) -> None:
+    """Something for people that is no result."""
+    print(text, file=sys.stderr)
+
+
+def time_text(time: datetime | None) -> str:
+    """A time as text that sorts, to the millisecond."""
+    return "" if time is None else time.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
+def bytes_text(count: int | None) -> str:
+    """A size that a person can compare."""
+    if count is None:
+        return ""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def _print(table: Any) -> None:
+    from rich.console import Console
+
+    console = Console(file=sys.stdout, soft_wrap=False, highlight=False)
+    if not console.is_terminal:
+        console = Console(file=sys.stdout, width=_WIDE, highlight=False)
+    console.print(table)
+
+
+def _shown(cell: object) -> str:
+    from rich.markup import escape
+
+    if isinstance(cell, datetime):
+        return time_text(cell)
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, int):
+        return f"{cell:,}" if cell >= 10_000 else str(cell)
+    return "" if cell is None else escape(str(cell))
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(",", "").replace(".", "").isdigit()
