@@ -21,7 +21,7 @@ import functools
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -244,10 +244,9 @@ class BlockFile:
             low = int(np.searchsorted(self._starts, start, side="right")) - 1
             high = int(np.searchsorted(self._starts, stop, side="left"))
             groups = list(range(low, high))
-        with self._damage_reported():
-            table = self._decode(groups, names)
         skipped = int(self._starts[groups[0]])
-        return table.slice(start - skipped, stop - start).select(names)
+        with self._damage_reported():
+            return self._decode(groups, names).slice(start - skipped, stop - start).select(names)
 
     def _decode(self, groups: Sequence[int], names: Sequence[str]) -> pa.Table:
         """Decode row groups side by side: within one of them Arrow uses one thread per column, and
@@ -283,10 +282,13 @@ class _Reported:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> Literal[False]:
         if isinstance(error, pa.ArrowException | OSError | ValueError | KeyError | IndexError):
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise self._file._damaged(why) from error
+        return False
 
 
 def _known(columns: Sequence[str]) -> list[str]:

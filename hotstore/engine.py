@@ -170,9 +170,13 @@ class Engine:
             await self._settle()
         await self.sealer.close()
         await self.committer.close()
-        await self._runners.load.run(lambda: self.journal.close(clean=self.committer.poisoned is None))
-        self._runners.close()
-        self._on_closed()
+        try:
+            await self._runners.load.run(lambda: self.journal.close(clean=self.committer.poisoned is None))
+        except JjqError as error:
+            log.warning("closing: %s; what was acknowledged is durable, the next start recovers it", error)
+        finally:
+            self._runners.close()
+            self._on_closed()
 
     async def _settle(self) -> None:
         try:

@@ -65,7 +65,7 @@ class Recovery:
             tail = []
         segments = {segment.number: segment for segment in self.walk.segments}
         idle = [scan for scan in self._scans if scan.number not in segments and scan is not last]
-        if last and last.header and tail and self._is_clean(last, tail):
+        if last and last.header and tail and self._is_clean():
             writer = Writer(self._disk.open(last.name), last.header, tail[-1].end, tail[0].header.opened_at)
         else:
             writer = self._copy(last, tail, idle, held)
@@ -92,9 +92,9 @@ class Recovery:
         numbers = [number for _, number, _ in self._files]
         self._spares.start(max(numbers, default=0), [name for name, _, state in self._files if state == FREE])
 
-    def _is_clean(self, last: SegmentScan, tail: list[Found]) -> bool:
+    def _is_clean(self) -> bool:
         """Whether the log ends exactly where a clean close left it."""
-        return self._mark == self.walk.next_sequence and not last.ends_dirty(tail[-1].end)
+        return self._mark == self.walk.next_sequence and self.walk.ends_well
 
     def _copy(
         self, last: SegmentScan | None, tail: list[Found], idle: list[SegmentScan], held: set[int]

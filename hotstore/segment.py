@@ -54,8 +54,7 @@ def zeroed(disk: Disk, number: int, segment_bytes: int) -> str:
             file.sync()
         finally:
             file.close()
-        disk.rename(new, free)
-        disk.sync_directory()
+        disk.rename(new, free)  # not yet part of the log: `publish` makes a name durable
     except OSError:
         with contextlib.suppress(OSError):
             disk.remove(new)  # gives the space back now; otherwise the next start does

@@ -40,12 +40,12 @@ class Walk:
         self.damage: list[Damage] = []
         self.segments: list[Segment] = []  # those that have batches
         self.tail: list[Found] = []  # batches of the last segment that has any, without their bodies
+        self.ends_well = True  # nothing follows the last batch, and nothing should
         self._kinds = kinds
         self._scans = scans
         self._last_begun = max((scan.number for scan in scans if scan.begun), default=frame.NO_SEGMENT)
         self._expected: int | None = None  # None: whatever comes first
         self._end = _Spot(0, PAGE_BYTES)  # up to here all is well, or judged
-        self._torn = False
         self._synced_upto = max([promised, *(scan.header.synced_upto for scan in scans if scan.header)])
 
     @property
@@ -60,11 +60,6 @@ class Walk:
         used = [scan for scan in self._scans if scan.begun or scan.number in numbers]
         return used[-1] if used else None
 
-    @property
-    def end(self) -> int:
-        """Where the log ends in the last segment."""
-        return self.tail[-1].end if self.tail else PAGE_BYTES
-
     def batches(self) -> Iterator[Batch]:
         try:
             for index, scan in enumerate(self._scans):
@@ -74,7 +69,7 @@ class Walk:
                         self._keep(index, found)
                         records = frame.decode_records(found.body, found.header.records, self._kinds)
                         yield Batch(found.header.sequence, records)
-                    elif self._torn:
+                    elif not self.ends_well:
                         return
                 scan.release()
             self._judge_end()
@@ -117,13 +112,14 @@ class Walk:
         if rolled or self._synced_upto > expected:
             self._report("corrupt", expected, found.header.sequence - 1, _Spot(index, found.position))
             return True
-        self._torn = True
         self._report("torn", expected, None, None)
+        self.ends_well = False
         return False
 
     def _judge_end(self) -> None:
         """After the last sound batch: nothing, the remains of an unfinished write, or damage."""
         expected, remains = self._expected, list(self._remains(None))
+        self.ends_well = not remains and self._synced_upto <= (expected or 0)
         if self._synced_upto > (expected or 0):
             # The remains may be of more batches than those that are known to have been synced.
             last = None if remains else self._synced_upto - 1

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import ByteSize, Field, SecretStr, ValidationError, field_validator
+from pydantic import ByteSize, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -34,53 +34,41 @@ _PREFIX = "JJQ_"
 
 
 class Settings(BaseSettings):
-    """What `jjq serve` can be told."""
+    """What `jjq serve` can be told; `jjq serve --help` says what each of them means."""
 
     model_config = SettingsConfigDict(env_prefix=_PREFIX, env_ignore_empty=True, frozen=True, extra="forbid")
 
-    data: Path = Field(Path("jjq-data"), description="directory of the journal and the catalog")
-    listen: str = Field(f"127.0.0.1:{PORT}", description="HOST:PORT to serve on; port 0 takes a free one")
-    cold: str | None = Field(None, description="s3://BUCKET/PREFIX or a folder; by default DATA/cold")
-    node: str = Field("local", description="name of this node, unique among those that work together")
-    journal: str = Field("disk", description="where pushes are made durable: disk")
+    data: Path = Path("jjq-data")
+    listen: str = f"127.0.0.1:{PORT}"
+    cold: str | None = None
+    node: str = "local"
+    journal: str = "disk"
 
-    s3_endpoint: str | None = Field(None, description="URL of an S3 server that is not AWS")
-    s3_region: str | None = Field(None, description="region of the bucket")
-    s3_access_key: SecretStr | None = Field(None, description="by default AWS's usual chain of credentials")
-    s3_secret_key: SecretStr | None = Field(None, description="goes with the access key")
+    s3_endpoint: str | None = None
+    s3_region: str | None = None
+    s3_access_key: SecretStr | None = None  # no flags for these two: everyone can read a command line
+    s3_secret_key: SecretStr | None = None
 
-    tls_certificate: Path | None = Field(None, description="PEM file; with it and the key, TLS only")
-    tls_key: Path | None = Field(None, description="PEM file of the certificate's key")
-    tls_client_ca: Path | None = Field(
-        None, description="PEM file; clients must show a certificate it signed"
-    )
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    tls_client_ca: Path | None = None
 
-    metrics_listen: str | None = Field(None, description="HOST:PORT of a page for Prometheus")
-    reflection: bool = Field(False, description="let anyone list the gRPC methods")
-    log: Literal["text", "json"] = Field("text", description="form of the log, on standard error")
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "warning", description="least level logged"
-    )
-    grace_seconds: float = Field(
-        GRACE_SECONDS, description="time that calls get to end when the server stops"
-    )
+    metrics_listen: str | None = None
+    reflection: bool = False
+    log: Literal["text", "json"] = "text"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    grace_seconds: float = GRACE_SECONDS
 
-    segment_bytes: ByteSize = Field(ByteSize(64 * MIB), description="size of a journal file")
-    journal_bytes_max: ByteSize = Field(
-        ByteSize(4 * GIB), description="journal budget; pushes wait when full"
-    )
-    unsealed_bytes_max: ByteSize = Field(ByteSize(1 * GIB), description="memory for what is not yet cold")
-    pending_bytes_max: ByteSize = Field(ByteSize(64 * MIB), description="pushes on their way to the disk")
-    hot_bytes_max: ByteSize = Field(ByteSize(512 * MIB), description="memory for blocks being read")
-    disk_free_bytes_min: ByteSize = Field(
-        ByteSize(256 * MIB), description="disk space that pushes leave free"
-    )
-    cache_bytes_max: ByteSize = Field(
-        ByteSize(4 * GIB), description="disk for blocks fetched from S3; 0: none"
-    )
-    idle_seconds: float = Field(600.0, description="a subscriber that nobody asks for falls asleep")
-    producer_seconds: float = Field(7 * 86_400.0, description="receipts of an idle producer are kept so long")
-    seal_on_close: bool = Field(False, description="write everything to the cold store when stopping")
+    segment_bytes: ByteSize = ByteSize(64 * MIB)
+    journal_bytes_max: ByteSize = ByteSize(4 * GIB)
+    unsealed_bytes_max: ByteSize = ByteSize(1 * GIB)
+    pending_bytes_max: ByteSize = ByteSize(64 * MIB)
+    hot_bytes_max: ByteSize = ByteSize(512 * MIB)
+    disk_free_bytes_min: ByteSize = ByteSize(256 * MIB)
+    cache_bytes_max: ByteSize = ByteSize(4 * GIB)
+    idle_seconds: float = 600.0
+    producer_seconds: float = 7 * 86_400.0
+    seal_on_close: bool = False
 
     @classmethod
     def settings_customise_sources(

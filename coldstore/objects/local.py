@@ -35,6 +35,7 @@ from coldstore.objects.tree import Entry, is_key, walk
 from coldstore.paths import check_key, check_prefix
 
 _STALE_SECONDS: Final = 3_600  # a temporary file of a dead process is left alone for so long
+_SETTLED_FOLDERS: Final = 10_000
 _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS)
 
 # (temporary file, folder of the object, its name): give the file its name, or raise Conflict
@@ -65,7 +66,7 @@ class LocalObjects:
         self._clock = clock or SystemClock()
         self._chance = chance or SystemChance()
         self._temporary = self._root / ".tmp"
-        self._settled: set[str] = set()  # folders whose names are durable
+        self._settled: set[str] = set()  # folders whose names are known to be durable
         files.sweep_temporary(self._temporary, self._clock.now_us() - _STALE_SECONDS * 1_000_000)
 
     def __repr__(self) -> str:
@@ -163,6 +164,8 @@ class LocalObjects:
 
     @contextmanager
     def _new_file(self) -> Iterator[tuple[int, Path]]:
+        if len(self._settled) > _SETTLED_FOLDERS:
+            self._settled.clear()  # with millions of queues it only costs some syncs to forget
         if "" not in self._settled or not self._temporary.is_dir():
             files.make_root(self._root)
             self._temporary.mkdir(mode=0o700, exist_ok=True)

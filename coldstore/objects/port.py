@@ -53,7 +53,10 @@ class Object:
 
 
 class ObjectStore(Protocol):
-    """Seven verbs. Keys are relative to the store's root and match `paths.check_key`."""
+    """Seven verbs. Keys are relative to the store's root and match `paths.check_key`.
+
+    No key may lead through another (`a/b` beside `a`): files cannot, and SeaweedFS may lose one of them.
+    """
 
     def get(self, key: str, start: int = 0, end: int | None = None) -> Object:
         """Bytes `start`..`end` (exclusive; all by default, cut at the object's end)."""

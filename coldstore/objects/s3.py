@@ -31,6 +31,8 @@ from coldstore.paths import check_key, check_prefix
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+__all__ = ["S3Objects", "S3Settings"]
+
 
 class S3Objects:
     """An ObjectStore in a bucket, under a prefix."""

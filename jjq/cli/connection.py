@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from coldstore.errors import Unavailable
 from jjq.limits import PORT
 
 if TYPE_CHECKING:
     from jjq.blocking import Client
 
 _GROUP = "Connection"
+_KNOCK_SECONDS = 2.0
 
 
 @Parameter(name="*")
@@ -41,10 +45,25 @@ class Connection:
         from jjq.blocking import connect
         from jjq.remote.settings import ClientTls
 
+        self._knock()
         if self.tls_ca is None and self.tls_certificate is None:
             return connect(self.server, timeout=self.timeout)
         tls = ClientTls(self.tls_ca, self.tls_certificate, self.tls_key)
         return connect(self.server, timeout=self.timeout, tls=tls)
+
+    def _knock(self) -> None:
+        """Fail at once, with advice, where nobody listens: a person should not wait for retries."""
+        from jjq.remote.settings import split_targets
+        from jjq.server.settings import split_address
+
+        targets = split_targets(self.server)
+        for target in targets:
+            host, port = split_address(target, "server")
+            with suppress(OSError), socket.create_connection((host, port), min(self.timeout, _KNOCK_SECONDS)):
+                return
+        raise Unavailable(
+            f"nobody listens on {self.server}: run `jjq serve`, or name a server with --server or JJQ_SERVER"
+        )
 
 
 HERE = Connection()

@@ -9,14 +9,17 @@ from __future__ import annotations
 import base64
 import sys
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
-import pyarrow as pa
 
-from coldstore.batch import Element, elements
 from coldstore.errors import InvalidInput
 from jjq.cli.output import time_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from coldstore.batch import Element
 
 Form = Literal["columns", "values", "json"]
 
@@ -32,10 +35,12 @@ def choose_form(json: bool, values: bool) -> Form:
 
 def print_elements(batch: pa.RecordBatch, form: Form) -> None:
     """Print a batch and push it out, so that whoever reads sees it at once."""
+    from coldstore.batch import elements
+
     out = sys.stdout.buffer
     if batch.num_rows:
         if form == "values":
-            out.write(b"\n".join(batch.column("value").cast(pa.binary()).to_pylist()) + b"\n")
+            out.write(b"\n".join(batch.column("value").cast("binary").to_pylist()) + b"\n")
         elif form == "json":
             lines = [orjson.dumps(as_json(element)) for element in elements(batch)]
             out.write(b"\n".join(lines) + b"\n")
@@ -78,13 +83,18 @@ def as_json(element: Element) -> dict[str, Any]:
 
 
 def _put(fields: dict[str, Any], name: str, value: bytes | str) -> None:
+    if isinstance(value, str):
+        fields[name] = value
+        return
     try:
-        fields[name] = value if isinstance(value, str) else value.decode()
+        fields[name] = value.decode()
     except UnicodeDecodeError:
         fields[f"{name}_base64"] = base64.b64encode(value).decode()
 
 
-def from_json(line: bytes, number: int) -> tuple[bytes | str, bytes | str | None, dict[str, bytes | str] | None]:
+def from_json(
+    line: bytes, number: int
+) -> tuple[bytes | str, bytes | str | None, dict[str, bytes | str] | None]:
     """Value, key and headers of an element written as by `as_json`; offset and timestamp are left out."""
     try:
         fields = orjson.loads(line)

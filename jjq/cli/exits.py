@@ -1,15 +1,15 @@
 """Exit codes, which scripts may rely on.
 
-    0    done
-    1    any other error
-    2    the request is wrong: a bad option, name, position or value; correct it
-    3    no such queue or subscriber
-    4    stored data is damaged or missing; `jjq verify` found defects
-    5    the state is not the expected one: it exists already, or someone else moved it
-    6    not allowed with these credentials
-    7    not now: the server cannot be reached, or has no room; try again later
-    130  interrupted by Ctrl-C
-    141  whoever read the output has gone
+0    done
+1    any other error
+2    the request is wrong: a bad option, name, position or value; correct it
+3    no such queue or subscriber
+4    stored data is damaged or missing; `jjq verify` found defects
+5    the state is not the expected one: it exists already, or someone else moved it
+6    not allowed with these credentials
+7    not now: the server cannot be reached, or has no room; try again later
+130  interrupted by Ctrl-C
+141  whoever read the output has gone
 """
 
 from __future__ import annotations

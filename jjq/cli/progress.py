@@ -52,6 +52,6 @@ def progress(what: str, total: int | None, *, unit: str = "elements") -> Iterato
         task = shown.add_task(what, total=total)
 
         def bar(done: int, total: int | None = None) -> None:
-            shown.update(task, completed=done, **({} if total is None else {"total": total}))
+            shown.update(task, completed=done, total=total)  # no total: it stays
 
         yield bar

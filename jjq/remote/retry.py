@@ -32,13 +32,12 @@ class Backoff:
     def pause(self, error: JjqError) -> float:
         """Seconds before the next attempt. Servers not yet asked are asked at once."""
         self.attempts += 1
-        if isinstance(error, Exhausted):
-            return error.retry_after * (1 + self._chance.jitter() / 4)
         rounds, asked = divmod(self.attempts, len(self._link.targets))
-        if asked:
-            return 0.0
         most = min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS * 2.0 ** min(rounds, 10))
-        return most * (0.5 + self._chance.jitter() / 2)
+        spread = most * (0.5 + self._chance.jitter() / 2)
+        if isinstance(error, Exhausted):
+            return max(error.retry_after, spread)
+        return 0.0 if asked else spread
 
 
 class Caller:

@@ -18,8 +18,9 @@ import pyarrow as pa
 from coldstore import failpoint
 from coldstore.chance import SystemChance
 from coldstore.clock import ManualClock, SystemClock
-from hotstore.catalog import QUEUES, SUBSCRIBERS, Catalog
+from hotstore.catalog import QUEUES, SUBSCRIBERS, Catalog, Event
 
+ROOT = Path(__file__).resolve().parents[2]
 CREATED_US = 1_767_225_600_000_000
 
 
@@ -48,6 +49,22 @@ def subscribers(queue: str, names: list[str], offset: int = 0) -> pa.Table:
 def many(sequence: int) -> pa.Table:
     """What checkpoint number `sequence` of the process below holds."""
     return subscribers("orders", [f"s{i:03}" for i in range(300)], offset=sequence * 1_000)
+
+
+def rebuild(path: Path, sequence: int = 2) -> tuple[Event, ...]:
+    """Write everything, as after a restart; it must succeed and be exactly that."""
+    restarted = catalog(path.parent)
+    outcome = restarted.write(queues("orders"), many(sequence), sequence=sequence, everything=True)
+    assert outcome.stored, outcome
+    assert holds(restarted) == sequence
+    return outcome.events
+
+
+def holds(of: Catalog) -> int:
+    """The checkpoint in the file, having compared every row of it."""
+    read = of.read()
+    assert read.subscribers.equals(many(read.sequence))
+    return read.sequence
 
 
 def _table(rows: list[tuple], schema: pa.Schema) -> pa.Table:

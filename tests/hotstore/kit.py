@@ -6,6 +6,7 @@ Everything runs on one thread and nothing happens on its own, so that a run repe
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -263,6 +264,17 @@ class World:
         if engine is not None:
             await engine.close()
 
+    def fork(self) -> World:
+        """The same machine once more, stopped by kill -9: what happens to it does not happen here."""
+        other = World(hot=self.settings)
+        other.disk = copy.deepcopy(self.disk, {id(self.clock): other.clock})
+        other.disk.crash()
+        other.clock.advance(self.clock.monotonic())
+        other.clock.jump((self.clock.now_us() - other.clock.now_us()) / 1_000_000)
+        for info in self.objects.inner.list(""):
+            other.objects.put(info.key, self.objects.inner.get(info.key).data)
+        return other
+
     async def quiet(self) -> None:
         """Let what was begun on the side come to its end: seals, and what they set off."""
         while tasks := [t for t in asyncio.all_tasks() if t.get_name().startswith(("jjq-seal", "jjq-open"))]:
@@ -328,6 +340,17 @@ async def turns(count: int = 20) -> None:
     """Let the event loop come round, so that everything that can go on has gone on."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+async def read_around(store: HotStore, queue: str) -> list[Seen]:
+    """Everything that can be read of a queue that has a hole."""
+    found: list[Seen] = []
+    for block in await store.list_blocks(queue):
+        if block.count:
+            found += await read_all(
+                store, queue, f"offset:{block.first_offset}", f"offset:{block.last_offset + 1}"
+            )
+    return found
 
 
 def data_values(world: World, queue: str) -> list[Seen]:

@@ -6,14 +6,14 @@ happened whole or not at all, and is a doubt no more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import pytest
+
 from coldstore.batch import Content, payload
-from coldstore.errors import Exhausted, Unavailable
+from coldstore.errors import DataLoss, Exhausted, Unavailable
 from hotstore.port import Popped, Receipt
-from tests.hotstore.kit import Seen, World, check_cold, read_all, seen
+from tests.hotstore.kit import Seen, World, check_cold, read_all, read_around, seen
 
 Value = bytes | str
 
@@ -57,7 +57,7 @@ class Log:
     def next(self) -> int:
         return len(self.elements)
 
-    def list(self) -> list[Seen]:
+    def whole(self) -> list[Seen]:
         assert sorted(self.elements) == [*range(self.next)], "offsets are not dense"
         return [self.elements[offset] for offset in range(self.next)]
 
@@ -76,6 +76,21 @@ class Log:
             self.next_sequence[doubt.producer] = doubt.sequence + 1
 
 
+class Refusals:
+    """Lets pass what was certainly refused, and for a reason."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def __enter__(self) -> None:
+        self._troubled = self._world.objects.troubled
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        if isinstance(error, Unavailable):
+            return self._troubled and not self._world.engine.failed.done()
+        return isinstance(error, Exhausted)
+
+
 class Oracle:
     """Drives a world, and knows what it must show."""
 
@@ -91,17 +106,9 @@ class Oracle:
             return (b"<%d>" % self._made).ljust(size, b"%d" % (self._made % 10))
         return f'{{"n":{self._made},"x":"{"y" * size}"}}'
 
-    @contextmanager
-    def refusals(self) -> Iterator[None]:
+    def refusals(self) -> Refusals:
         """Refusals that a full budget or an absent cold store explains."""
-        troubled = self.world.objects.troubled
-        try:
-            yield
-        except Exhausted:
-            return
-        except Unavailable:
-            if not troubled or self.world.engine.failed.done():
-                raise
+        return Refusals(self.world)
 
     async def push(
         self, log: Log, sizes: list[int], producer: str | None = None, expected: int | None = None
@@ -160,7 +167,7 @@ class Oracle:
         assert popped.next == start + len(found)
         assert len(found) <= most
         assert bool(found) == (start < log.next), "nothing came although there is something, or the reverse"
-        assert found == log.list()[start : start + len(found)]
+        assert found == log.whole()[start : start + len(found)]
 
     async def confirm(self, log: Log, name: str, offset: int) -> None:
         known = log.subscribers[name]
@@ -208,7 +215,7 @@ class Oracle:
         """After a start: everything that was known is there, and each doubt has happened or not."""
         for log in self.logs.values():
             there = await read_all(self.world.store, log.name)
-            assert there[: log.next] == log.list(), f"{log.name}: acknowledged elements are lost or changed"
+            assert there[: log.next] == log.whole(), f"{log.name}: acknowledged elements are lost or changed"
             self._explain(log, there)
             await self._settle_subscribers(log)
 
@@ -245,18 +252,33 @@ class Oracle:
     def look(self) -> None:
         """What can be seen without asking the store to do anything."""
         for log in self.logs.values():
-            queue = self.world.engine.registry.queues[log.name]
+            registry = self.world.engine.registry
+            queue = registry.queues[log.name]
             assert queue.damage is None
-            assert {n: (s.previous, s.offset) for n, s in queue.subscribers.items()} == {
+            assert {n: (s.previous, s.offset) for n, s in registry.of(queue).items()} == {
                 n: p.pair for n, p in log.subscribers.items()
             }
             if queue.cold is not None:
                 assert queue.next == log.next
-            times = [e.timestamp_us for e in log.list()]
+            times = [e.timestamp_us for e in log.whole()]
             assert times == sorted(times), "timestamps went back"
 
     async def judge(self) -> None:
         """Everything, read from the beginning, and every file in the cold store."""
         for log in self.logs.values():
-            assert await read_all(self.world.store, log.name) == log.list()
-            check_cold(self.world, log.name, log.list())
+            assert await read_all(self.world.store, log.name) == log.whole()
+            check_cold(self.world, log.name, log.whole())
+
+    async def judge_damaged(self, fork: World) -> None:
+        """A copy of the machine whose journal was damaged: never other bytes, and no loss is kept silent."""
+        for log in self.logs.values():
+            there = await read_around(fork.store, log.name)
+            known, queue = log.elements, fork.engine.registry.queues[log.name]
+            assert all(known.get(e.offset) == e for e in there), "other bytes than were acknowledged"
+            if len(there) < log.next:
+                assert queue.damage is not None or fork.journal.damage, f"{log.name}: a silent loss"
+            torn_only = all(damage.kind == "torn" for damage in fork.journal.damage)
+            if len(there) < log.next and not torn_only:
+                assert queue.damage is not None, f"{log.name} lost elements and takes pushes"
+                with pytest.raises(DataLoss):
+                    await fork.store.push(log.name, payload(log.content, [self.value(log, 3)]))

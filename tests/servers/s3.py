@@ -60,7 +60,7 @@ class S3Server:
         for client in self._clients.values():
             client.close()
 
-    def client(self) -> S3Client:
+    def client(self, read_seconds: float = 30.0) -> S3Client:
         """A plain client, to look behind the store's back. Close it."""
         return boto3.session.Session().client(
             "s3",
@@ -68,16 +68,18 @@ class S3Server:
             region_name=self.region,
             aws_access_key_id=self.access_key,
             aws_secret_access_key=self.secret_key,
-            config=Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 1}),
+            config=Config(
+                s3={"addressing_style": "path"}, retries={"total_max_attempts": 1}, read_timeout=read_seconds
+            ),
         )
 
     def make_bucket(self) -> bool:
         """Create the bucket and write to it; False while the server is not ready for that."""
-        client = self.client()
+        client = self.client(read_seconds=2.0)  # a first write may be stuck for longer than a second one
         try:
             if self.bucket not in [found["Name"] for found in client.list_buckets()["Buckets"]]:
                 client.create_bucket(Bucket=self.bucket)
-            client.put_object(Bucket=self.bucket, Key="ready", Body=b"")
+            client.put_object(Bucket=self.bucket, Key="ready", Body=b"ready")
         except (BotoCoreError, ClientError):
             return False
         finally:

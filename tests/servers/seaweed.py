@@ -42,7 +42,9 @@ FLAGS = (
 
 def command() -> Path:
     """The `weed` command of this environment."""
-    return Path(sysconfig.get_path("scripts")) / "weed"
+    found = Path(sysconfig.get_path("scripts")) / "weed"
+    assert found.is_file(), f"no {found}: install the extra `s3`"
+    return found
 
 
 @contextmanager

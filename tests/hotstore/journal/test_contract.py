@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coldstore.chance import SystemChance
+from coldstore.chance import SeededChance, SystemChance
 from coldstore.errors import InvalidInput
 from hotstore.disk import Disk, RealDisk
 from hotstore.diskjournal import DiskJournal
@@ -190,6 +190,34 @@ def test_a_clean_start_writes_on_in_the_same_segment_and_an_unclean_one_in_a_fre
         assert "clean" not in disk.files()
         journal.close(clean=False)
         assert ("00000000000000000001.seg" in disk.files()) == clean
+
+
+def test_the_mark_of_a_clean_close_is_gone_for_good_before_anything_is_written() -> None:
+    for seed in range(20):
+        disk = SimDisk()
+        journal = DiskJournal(disk, SystemChance(), segment_bytes=SEGMENT_BYTES)
+        recovered(journal)
+        fill(journal, 1)
+        journal.close()
+        recovered(DiskJournal(disk, SystemChance(), segment_bytes=SEGMENT_BYTES))
+        disk.power_cut(SeededChance(seed))
+        assert "clean" not in disk.files()
+
+
+def test_an_old_mark_of_a_clean_close_does_not_make_a_later_stop_clean() -> None:
+    disk = SimDisk()
+    journal = DiskJournal(disk, SystemChance(), segment_bytes=SEGMENT_BYTES)
+    recovered(journal)
+    fill(journal, 1)
+    journal.close()
+    mark = disk.files()["clean"]
+    journal = DiskJournal(disk, SystemChance(), segment_bytes=SEGMENT_BYTES)
+    recovered(journal)
+    fill(journal, 1)
+    disk.crash()
+    disk.open("clean", create=True).write(0, [mark])
+    assert len(recovered(DiskJournal(disk, SystemChance(), segment_bytes=SEGMENT_BYTES))) == 2
+    assert "00000000000000000001.seg" not in disk.files(), "the last segment was not copied"
 
 
 contents_strategy = st.lists(

@@ -55,15 +55,15 @@ async def test_many_pushes_are_in_flight_before_the_first_is_answered() -> None:
         arrived = 0
 
         async def push(self, *args: Any, **fields: Any) -> Receipt:
+            receipt = await super().push(*args, **fields)
             self.arrived += 1
             if self.arrived == 3:
-                self.all_here.set()
-            await self.all_here.wait()
-            return await super().push(*args, **fields)
+                all_here.set()
+            await all_here.wait()
+            return receipt
 
-    store = Slow()
-    store.all_here = asyncio.Event()  # type: ignore[attr-defined]
-    async with served(store) as jjq:
+    all_here = asyncio.Event()
+    async with served(Slow()) as jjq:
         call = await opened(jjq)
         for _ in range(3):
             await call.write(push())

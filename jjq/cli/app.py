@@ -1,0 +1,67 @@
+"""The commands put together, and what becomes of their errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.metadata import version
+
+from cyclopts import App, CycloptsError
+
+from coldstore.errors import JjqError
+from jjq.cli import exits, pop, push, queue, subscriber
+from jjq.cli.bench import bench
+from jjq.cli.serve import serve
+from jjq.cli.verify import verify
+
+_EPILOGUE = """\
+Client commands find the server by --server or JJQ_SERVER. Exit codes: 0 done, 1 error, 2 wrong request, \
+3 not found, 4 damaged data, 5 conflict, 6 not allowed, 7 not now, 130 interrupted.
+"""
+
+
+def make_app() -> App:
+    """All commands."""
+    app = App(
+        name="jjq",
+        help="A multi-subscriber log with an infinite history.",
+        help_epilogue=_EPILOGUE,
+        help_format="markdown",
+        version=lambda: version("jjq"),
+        suppress_keyboard_interrupt=False,
+    )
+    for command in (
+        serve, push.push, pop.pop, pop.peek, pop.tail, pop.replay, queue.blocks, verify, bench,
+        queue.app, subscriber.app,
+    ):  # fmt: skip
+        app.command(command)
+    app.register_install_completion_command(help="Install completion for your shell (bash, zsh or fish).")
+    return app
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; the exit code of the process."""
+    try:
+        result = make_app()(
+            list(arguments), exit_on_error=False, print_error=False, result_action="return_value"
+        )
+        sys.stdout.flush()
+    except CycloptsError as error:
+        return _fail(f"{error} Try --help.", exits.USAGE)
+    except JjqError as error:
+        return _fail(str(error), exits.code_of(error))
+    except KeyboardInterrupt:
+        return exits.INTERRUPTED
+    except BrokenPipeError:
+        # Python would complain once more when it flushes at exit.
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exits.BROKEN_PIPE
+    return result if isinstance(result, int) else exits.OK
+
+
+def _fail(text: str, code: int) -> int:
+    print(f"jjq: {' '.join(text.split())}", file=sys.stderr)
+    return code

@@ -1,0 +1,143 @@
+"""`jjq serve`: run a node until it is told to stop, or until its journal fails."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from jjq.cli import exits
+from jjq.cli.output import note
+
+if TYPE_CHECKING:
+    from hotstore.engine import Engine
+    from jjq.server.server import Server
+    from jjq.settings import Settings
+
+Level = Literal["debug", "info", "warning", "error"]
+
+
+def _option(help: str, group: str = "Parameters") -> Parameter:
+    return Parameter(help=help, group=group)
+
+
+_S3, _TLS, _BUDGETS = "S3", "TLS", "Budgets"
+
+
+def serve(
+    *,
+    config: Annotated[Path | None, Parameter(env_var="JJQ_CONFIG", help="A TOML file.")] = None,
+    data: Annotated[Path | None, _option("Directory of journal and catalog [jjq-data].")] = None,
+    listen: Annotated[str | None, _option("HOST:PORT; port 0 takes a free one [127.0.0.1:7575].")] = None,
+    cold: Annotated[str | None, _option("History: a folder or s3://BUCKET/PREFIX [DATA/cold].")] = None,
+    node: Annotated[str | None, _option("Name of this node [local].")] = None,
+    journal: Annotated[str | None, _option("Where pushes are made durable; only disk so far.")] = None,
+    metrics_listen: Annotated[str | None, _option("HOST:PORT of a page for Prometheus.")] = None,
+    reflection: Annotated[bool | None, _option("Let anyone list the gRPC methods.")] = None,
+    log: Annotated[Literal["text", "json"] | None, _option("Form of the log [text].")] = None,
+    log_level: Annotated[Level | None, _option("Least level that is logged [info].")] = None,
+    grace_seconds: Annotated[float | None, _option("Time for calls to end when stopping [10].")] = None,
+    seal_on_close: Annotated[bool | None, _option("Write all to the cold store when stopping.")] = None,
+    s3_endpoint: Annotated[str | None, _option("URL of an S3 server that is not AWS.", _S3)] = None,
+    s3_region: Annotated[str | None, _option("Region of the bucket.", _S3)] = None,
+    tls_certificate: Annotated[Path | None, _option("PEM file; turns TLS on.", _TLS)] = None,
+    tls_key: Annotated[Path | None, _option("PEM file of the certificate's key.", _TLS)] = None,
+    tls_client_ca: Annotated[Path | None, _option("PEM file that signed all clients' ones.", _TLS)] = None,
+    segment_bytes: Annotated[str | None, _option("Size of a journal file [64MiB].", _BUDGETS)] = None,
+    journal_bytes_max: Annotated[str | None, _option("Journal, then pushes wait [4GiB].", _BUDGETS)] = None,
+    unsealed_bytes_max: Annotated[str | None, _option("Memory, not yet cold [1GiB].", _BUDGETS)] = None,
+    pending_bytes_max: Annotated[
+        str | None, _option("Pushes on their way to disk [64MiB].", _BUDGETS)
+    ] = None,
+    hot_bytes_max: Annotated[str | None, _option("Memory for blocks being read [512MiB].", _BUDGETS)] = None,
+    disk_free_bytes_min: Annotated[str | None, _option("Disk that is kept free [256MiB].", _BUDGETS)] = None,
+    cache_bytes_max: Annotated[
+        str | None, _option("Disk for blocks of S3; 0: none [4GiB].", _BUDGETS)
+    ] = None,
+    idle_seconds: Annotated[float | None, _option("Idle subscribers fall asleep [600].", _BUDGETS)] = None,
+    producer_seconds: Annotated[
+        float | None, _option("Idle producers are dropped [604800].", _BUDGETS)
+    ] = None,
+) -> int:
+    """Run a server. Settings are flags, JJQ_* variables or a TOML file, the first named winning.
+
+    ```
+    jjq serve
+    jjq serve --data /var/lib/jjq --listen 0.0.0.0:7575 --cold s3://bucket/jjq
+    jjq serve --config jjq.toml
+    ```
+
+    Ends with 0 on SIGTERM or Ctrl-C, after finishing what is under way; acknowledged elements are
+    durable in any case. Ends with 1 if the journal's disk fails.
+    """
+    flags = dict(locals())
+    from jjq.settings import Settings
+
+    return run(Settings.load(flags, flags.pop("config")))
+
+
+def run(settings: Settings) -> int:
+    """Serve until the end."""
+    from jjq.logs import set_up_logs
+
+    set_up_logs(settings.log, settings.log_level)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_serve(settings))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+async def _serve(settings: Settings) -> int:
+    from coldstore.chance import SystemChance
+    from coldstore.clock import SystemClock
+    from jjq.node import open_node
+    from jjq.server.server import serve as start_server
+
+    clock = SystemClock()
+    engine = await open_node(settings.node_settings(), clock, SystemChance())
+    try:
+        server = await start_server(engine.store, settings.server_settings(), clock=clock)
+        _greet(settings, server)
+        failure = await _stopped(engine)
+        await server.stop(0.0 if failure is not None else None)
+    finally:
+        await engine.close()
+    if failure is not None:
+        note(
+            f"jjq: the journal failed, so nothing more can be acknowledged: {failure}; mend the disk and start again"
+        )
+    return exits.OK if failure is None else exits.ERROR
+
+
+def _greet(settings: Settings, server: Server) -> None:
+    cold = settings.node_settings().cold_url
+    metrics = "" if server.metrics_port is None else f", metrics on port {server.metrics_port}"
+    print(f"jjq listens on {server.address}, data in {settings.data}, history in {cold}{metrics}", flush=True)
+
+
+async def _stopped(engine: Engine) -> Exception | None:
+    """Wait until someone wants the server to stop, or until the journal fails: then the reason."""
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+
+    def ask() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)  # a second one ends the process at once
+        asked.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ask)
+    waiting: asyncio.Future[Any] = asyncio.create_task(asked.wait())
+    await asyncio.wait([waiting, engine.failed], return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    return engine.failed.result() if engine.failed.done() else None

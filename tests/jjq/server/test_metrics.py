@@ -1,0 +1,102 @@
+"""What Prometheus sees."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from urllib.request import urlopen
+
+import pytest
+
+from coldstore.errors import InvalidInput, NotFound, Unavailable
+from hotstore.port import SubscriberInfo
+from jjq.server.metrics import Gauges
+from jjq.server.settings import ServerSettings
+from tests.jjq.fakestore import FakeStore
+from tests.jjq.serving import Served, numbers, served, values
+
+WITH_METRICS = ServerSettings(listen="127.0.0.1:0", metrics="127.0.0.1:0")
+
+
+class Measured(FakeStore):
+    """A fake with figures."""
+
+    def gauges(self) -> Mapping[str, float]:
+        return {"journal_bytes": 12.0, "fsync_seconds": 0.5}
+
+
+async def page(jjq: Served) -> dict[str, float]:
+    """Every sample by its name and labels."""
+
+    def fetch() -> str:
+        with urlopen(f"http://127.0.0.1:{jjq.server.metrics_port}/metrics", timeout=10) as reply:
+            text: str = reply.read().decode()
+            return text
+
+    lines = (await asyncio.to_thread(fetch)).splitlines()
+    return {
+        name: float(value)
+        for name, value in (line.rsplit(" ", 1) for line in lines if line and line[0] != "#")
+    }
+
+
+async def test_calls_bytes_elements_and_latencies_are_counted() -> None:
+    async with served(FakeStore(), WITH_METRICS) as jjq:
+        await jjq.remote.create_queue("orders")
+        await jjq.remote.create_subscriber("orders", "x", "beginning")
+        await jjq.remote.push("orders", numbers(0, 5))
+        await jjq.remote.push("orders", values(b"a"), producer="p", sequence=0)
+        await jjq.remote.pop("orders/x", 4)
+        with pytest.raises(NotFound):
+            await jjq.remote.get_queue("nowhere")
+        found = await page(jjq)
+    assert found['jjq_calls_total{code="OK",method="Push"}'] == 1
+    assert found['jjq_calls_total{code="NOT_FOUND",method="GetQueue"}'] == 1
+    assert found['jjq_elements_total{method="Push"}'] == 5
+    assert found['jjq_elements_total{method="PushStream"}'] == 1
+    assert found['jjq_elements_total{method="Pop"}'] == 4
+    assert found['jjq_received_bytes_total{method="Push"}'] > 100
+    assert found['jjq_sent_bytes_total{method="Pop"}'] > 100
+    assert found['jjq_seconds_count{method="Push"}'] == 1
+    assert found['jjq_seconds_count{method="PushStream"}'] == 1
+    assert found['jjq_open_streams{method="PushStream"}'] == 1
+
+
+async def test_the_stores_figures_and_every_subscribers_lag_are_shown() -> None:
+    store = Measured()
+    assert isinstance(store, Gauges)
+    async with served(store, WITH_METRICS) as jjq:
+        await jjq.remote.create_queue("orders")
+        await jjq.remote.create_subscriber("orders", "x", "beginning")
+        await jjq.remote.push("orders", numbers(0, 5))
+        found = await page(jjq)
+    assert found["jjq_journal_bytes"] == 12.0
+    assert found["jjq_fsync_seconds"] == 0.5
+    assert found['jjq_subscriber_lag_elements{queue="orders",subscriber="x"}'] == 5
+
+
+async def test_a_store_that_does_not_answer_hides_nothing_else() -> None:
+    class Mute(FakeStore):
+        """Cannot list."""
+
+        async def list_subscribers(self, queue: str | None = None) -> list[SubscriberInfo]:
+            raise Unavailable("not now")
+
+    async with served(Mute(), WITH_METRICS) as jjq:
+        await jjq.remote.list_queues()
+        assert (await page(jjq))['jjq_calls_total{code="OK",method="ListQueues"}'] == 1
+
+
+async def test_servers_of_one_process_do_not_add_up() -> None:
+    async with served(FakeStore(), WITH_METRICS) as one, served(FakeStore(), WITH_METRICS) as other:
+        await one.remote.list_queues()
+        assert 'jjq_calls_total{code="OK",method="ListQueues"}' in await page(one)
+        assert (await page(other)).get('jjq_calls_total{code="OK",method="ListQueues"}', 0) == 0
+
+
+async def test_a_port_in_use_is_told_at_the_start() -> None:
+    async with served(FakeStore(), WITH_METRICS) as jjq:
+        taken = ServerSettings(listen="127.0.0.1:0", metrics=f"127.0.0.1:{jjq.server.metrics_port}")
+        with pytest.raises(InvalidInput, match="metrics"):
+            async with served(FakeStore(), taken):
+                pass
