@@ -227,10 +227,16 @@ class BlockFile:
         groups = range(self._footer.num_row_groups)
         rows = [self._footer.row_group(i).num_rows for i in groups]
         self._starts = np.concatenate([[0], np.cumsum(rows, dtype=np.int64)])
-        self.unpacked_bytes: int = sum(self._footer.row_group(i).total_byte_size for i in groups)
         if any(count <= 0 for count in rows) or sum(rows) != self.count:
             raise self._damaged("its row groups do not add up")
         self.provenance = {k.decode(): v.decode() for k, v in (self._footer.metadata or {}).items()}
+
+    def unpacked_bytes(self, stop: int | None = None) -> int:
+        """What the row groups of the rows before `stop`, by default all, say that they unpack to."""
+        high = int(
+            np.searchsorted(self._starts, self.count if stop is None else min(stop, self.count), side="left")
+        )
+        return sum(self._footer.row_group(i).total_byte_size for i in range(high))
 
     def read(self, start: int = 0, stop: int | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """Rows `start`..`stop` (exclusive, positions within the block), all columns or those named, in that order."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Final
 
 import pyarrow as pa
 
@@ -18,7 +19,7 @@ from coldstore import commit, draft, index, limits, load, merge
 from coldstore.blocks import BlockList
 from coldstore.chance import Chance
 from coldstore.clock import Clock
-from coldstore.commit import Step, Writer
+from coldstore.commit import Blocked, Moved, Step, Writer
 from coldstore.draft import Draft
 from coldstore.errors import Conflict, DataLoss, Denied, Exhausted, InvalidInput, Unavailable
 from coldstore.load import Loaded
@@ -27,6 +28,8 @@ from coldstore.queue import QueueSettings
 from coldstore.shelf import Shelf
 from coldstore.sweep import Swept, sweep
 from coldstore.verify import Progress, Report, verify
+
+_LOOKS: Final = 8  # at a queue that changes under our eyes
 
 
 class ColdQueue:
@@ -143,92 +146,86 @@ class ColdQueue:
         `Fenced` open the queue again, and go on only if it is still yours.
         """
         new = draft.draft(elements, self.settings.content)
-        writer = self._writer(epoch)
+        committed: list[BlockMetadata] = []
         with self._writing:
-            done = self._already_committed(new, epoch)
-            if done and done[-1].next >= new.next:
-                return done
-            if done:
-                new = new.cut(done[-1].next, new.next)
-            self._check_continues(new)
-            self._settle()
-            done += self._write_final(new, writer) if final else self._write_young(new, writer)
-            self._roll_up()
-            return done
+            for _ in range(_LOOKS):
+                # What is left beside a block that we adopted may be too small to be final for ever.
+                big = not committed or new.raw_bytes >= self.settings.block_bytes
+                step = self._write(new, final and big, self._writer(epoch))
+                committed += step
+                if step and step[-1].next >= new.next:
+                    self._roll_up()
+                    return committed
+                if step:
+                    new = new.cut(step[-1].next, new.next)
+        raise Conflict(
+            f"queue {self.name} keeps changing: open it again, and go on only if it is still yours"
+        )
+
+    def _write(self, new: Draft, final: bool, writer: Writer) -> list[BlockMetadata]:
+        """One step towards `new` being committed: the blocks that hold its first elements now, if any."""
+        known = self._already_committed(new, writer.epoch)
+        if known:
+            return known
+        self._check_continues(new)
+        self._settle()
+        try:
+            block = self._write_final(new, writer) if final else self._write_young(new, writer)
+        except Moved:
+            self.refresh()
+            return []
+        return [block] if block.next > new.first else []
 
     def _already_committed(self, new: Draft, epoch: int) -> list[BlockMetadata]:
-        """The blocks that hold the first elements of `new` already: of an attempt that failed half-way."""
+        """The blocks that hold the first elements of `new`: of an attempt that failed half-way, or of
+        another owner that had the same elements."""
         blocks = self._blocks
         if new.first >= blocks.next_offset:
             return []
         end = min(new.next, blocks.next_offset)
-        done = blocks[blocks.index_for(new.first) : blocks.index_for(end - 1) + 1]
-        commit.check_tenure(done[-1], epoch)
-        parts = [self.read_block(block, new.first, end) for block in done]
+        known = blocks[blocks.index_for(new.first) : blocks.index_for(end - 1) + 1]
+        commit.check_tenure(known[-1], epoch)
+        parts = [self.read_block(block, new.first, end) for block in known]
         if not pa.concat_tables(parts).equals(new.cut(new.first, end).table):
-            self._check_continues(new)
-        return done
+            raise commit.fenced(known[0])
+        return known
 
     def _check_continues(self, new: Draft) -> None:
         due = self._blocks.next_offset
         if new.first != due:
-            raise Conflict(
-                f"queue {self.name} goes on at offset {due}, but the block starts at {new.first}: "
-                f"write what is due, or open the queue again if another writer went on"
-            )
+            raise Conflict(f"queue {self.name} goes on at offset {due}, but the block starts at {new.first}")
 
     def _writer(self, epoch: int, step: Step = "block") -> Writer:
         if type(epoch) is not int or epoch < 0:
             raise InvalidInput(f"epoch is {epoch!r}; use a whole number from 0 on")
         return Writer(epoch, self._chance.token(), step)
 
-    def _write_young(self, new: Draft, writer: Writer) -> list[BlockMetadata]:
-        committed: list[BlockMetadata] = []
-        while new.count:
-            blocks = self._blocks
-            block = commit.commit_young(self._shelf, new, blocks.last, blocks.final_next, writer)
-            self._show(blocks.with_young(block))
-            committed.append(block)
-            if block.next == new.next:
-                break
-            new = new.cut(block.next, new.next)
-        return committed
+    def _write_young(self, new: Draft, writer: Writer) -> BlockMetadata:
+        blocks = self._blocks
+        block = commit.commit_young(self._shelf, new, blocks.last, blocks.final_next, writer)
+        self._show(blocks.with_young(block))
+        return block
 
-    def _write_final(self, new: Draft, writer: Writer) -> list[BlockMetadata]:
-        while merge.total_bytes(self._blocks.young) >= self.settings.block_bytes:
-            self._merge_front(writer.epoch)
-        committed: list[BlockMetadata] = []
-        while True:
-            block = self._commit_final(self._blocks.young, new, writer)
-            if block is None:
-                self._check_continues(new)
-                continue
-            if block.next > new.first:
-                committed.append(block)
-            if block.next == new.next:
-                return committed
-            if block.next > new.first:
-                new = new.cut(block.next, new.next)
-                if new.raw_bytes < self.settings.block_bytes:  # too small to be final for ever
-                    return committed + self._write_young(new, self._writer(writer.epoch))
+    def _write_final(self, new: Draft, writer: Writer) -> BlockMetadata:
+        self._merge_full(writer.epoch)
+        if self._blocks.next_offset != new.first:
+            raise Moved
+        return self._commit_final(self._blocks.young, new, writer)
 
     def _commit_final(
         self, young: Sequence[BlockMetadata], new: Draft | None, writer: Writer
-    ) -> BlockMetadata | None:
-        """Commit young blocks and new elements, or a prefix of both, as one final block.
-
-        None if another writer has merged these young blocks and swept them: look at the list again.
-        """
+    ) -> BlockMetadata:
+        """Commit young blocks and new elements, or a prefix of both, as one final block."""
         blocks = self._blocks
         try:
             parts = [self._shelf.read(block) for block in young]
         except DataLoss:
             if self.refresh().final_next > blocks.final_next:
-                return None
+                raise Moved from None  # merged and swept by another writer
             raise
-        whole = new
-        if parts or whole is None:
-            whole = draft.joined(parts + ([] if new is None else [new.table]), self.settings.content)
+        if new is not None:
+            parts.append(new.table)
+        whole = new if new is not None and not young else draft.joined(parts, self.settings.content)
         block = commit.commit_final(self._shelf, whole, young, blocks.last_final, writer)
         self._settled = block.first
         self._show(blocks.with_finals([block]))
@@ -239,17 +236,29 @@ class ColdQueue:
         committed: list[BlockMetadata] = []
         with self._writing:
             self._settle()
-            while merge.due(self._blocks.young, self.settings.block_bytes, self._oldest_young_age()):
-                committed.extend(self._merge_front(epoch))
+            with suppress(Blocked):
+                while merge.due(self._blocks.young, self.settings.block_bytes, self._oldest_young_age()):
+                    committed += self._merge_front(epoch)
             self._roll_up()
         return committed
 
+    def _merge_full(self, epoch: int) -> None:
+        """Before new elements are added to young ones: merge those that fill blocks by themselves."""
+        with suppress(Blocked):
+            while merge.total_bytes(self._blocks.young) >= self.settings.block_bytes:
+                self._merge_front(epoch)
+
     def _merge_front(self, epoch: int | None) -> list[BlockMetadata]:
-        young = merge.front(self._blocks.young, self.settings.block_bytes)
-        block = self._commit_final(
-            young, None, self._writer(young[-1].epoch if epoch is None else epoch, "merge")
-        )
-        return [] if block is None else [block]
+        young = self._blocks.young
+        writer = self._writer(young[-1].epoch if epoch is None else epoch, "merge")
+        try:
+            try:
+                return [self._commit_final(merge.front(young, self.settings.block_bytes), None, writer)]
+            except Blocked:  # by what another writer has merged, perhaps: then with all of them
+                return [self._commit_final(young, None, writer)]
+        except Moved:
+            self.refresh()
+            return []
 
     def _oldest_young_age(self) -> float:
         """Seconds since the oldest young block was committed; by the store's clock and ours."""

@@ -1,59 +1,57 @@
-"""The commit of a block: data first, then metadata, whose put-if-absent is the commit point.
+"""The commit of blocks: data first, then metadata, whose put-if-absent is the commit point.
 
-For a final block that starts at F, D is `data/F.parquet` and M is `meta/F.final.json`. A writer
+Let P be the offset after all blocks, F the offset after the final ones (F ≤ P; young blocks lie
+between). D is `data/F.parquet`. Two rules make every order of any writers' steps safe:
 
-    1. puts D if absent;
-    2. puts M, which names the sha256 of D, if absent.
+**1. New elements are committed at P by putting `meta/P.young.json` if absent**, and in no other way. All
+writers that go on at P try for the same key, so one wins, and blocks never fork. A young block does
+just this, after its data file, whose name has a random tag. A final block with new elements does it
+too: between D and its own metadata it puts a *claim*, young metadata that names D (or the copy below)
+as the file of its elements. From then on they are part of the queue, whatever becomes of the rest.
 
-A crash before 2 leaves an uncommitted D and no hole. F is the end of committed final blocks, whose
-metadata never changes, so every writer that tries for the next final block tries for the same F: the
-put of M lets one of them win, and final blocks are one line without forks, whoever writes.
+**2. A final block holds only elements that are committed already**, so its metadata,
+`meta/F.final.json`, put if absent, merely regroups them. F is the end of committed final blocks, which
+never change, so all writers try for the same key. Whoever loses it loses nothing: it looks at the
+queue again and finds its elements there.
 
-**D is there already** (step 1 conflicts). If M is there too, the block is committed: see below. Else
-D was left by a writer that died, or is about to go on. Its elements are compared with ours:
+    young block                        final block, with new elements and young ones before them
+    1. put young/P-tag.parquet         1. put D if absent          (all elements from F on)
+    2. put meta/P.young.json           2. put meta/P.young.json    the claim; not if nothing is new
+    3. see that P is not final yet     3. put meta/F.final.json
+                                       4. delete the claim, which is covered now
 
-    adopt      D holds a prefix of ours (and ends where one of our young blocks does, or after all of
-               them): put M naming D as it is. What is left of ours is for the next block.
-    replace    else: put our file as a *copy* in `young/`, put M naming our sha256 and the copy, and
-               only then put our file over D by compare-and-swap.
+A crash between any two steps leaves a file that no metadata names, or a claim that the next writer
+finds among the young blocks; never a hole. (3 on the left: sweep deletes `meta/P.young.json` once it
+is merged, and then the key is free again for a writer that slept all the while. It finds P below
+the end of the final blocks, as does every reader, and is `Fenced`.)
 
-D is replaced after M was won and never before, so whoever left D cannot commit it any more: its put
-of M conflicts. The reverse order would let it commit a file that is being overwritten. Between the
-two puts readers that follow the metadata find a D with the wrong digest and read the copy; whoever
-writes next finishes the swap first (`settle`), so D is right before the next file appears in
-`data/`. D thus changes at most once, from an uncommitted file to the committed one:
+**D is there already** when step 1 is tried: left by a writer that died, or by one that is about to go
+on. If its metadata is there as well, look at the queue again. Else compare elements:
 
-    absent ──put if absent──▶ X, uncommitted ──M names X──▶ committed
-                                   └──M names Y and a copy──▶ swap X for Y ──▶ committed
+    adopt     D holds a prefix of ours that ends after the last young block, or with one of them: go on
+              with step 2, with D as it is. What is left of ours is for the next block.
+    wait      we only merge, and D goes on after what we have: its writer may yet claim that. Merge later.
+    replace   else: put our file as a *copy* into `young/`, do 2 and 3 naming our sha256 and the copy, and
+              only then put it over D by compare-and-swap.
 
-**M is there already** (either put conflicts), named by a writer that was quicker, or by our own
-earlier attempt whose reply was lost. If that block holds a prefix of ours, cut as above, and is not
-of a later epoch, it is as good as ours and taken for it: the writer's elements are committed. Else
-`Fenced`: nothing of ours was committed.
+D is replaced only when its writer cannot commit it any more: it begins as the committed elements do
+and has other new ones, then we hold the claim that it needs; or it differs from committed elements,
+then it lost that claim before. Between 3 and the swap readers find a D with the wrong digest and read
+the copy. Whoever writes next finishes the swap first (`settle`), so D is right before another file
+appears in `data/`. D changes at most once, from an uncommitted file to the committed one:
 
-**Two owners, A deposed and B new,** in every order of their steps:
+    absent ──put if absent──▶ X, uncommitted ──metadata names X──▶ committed
+                                └──metadata names Y and a copy──▶ swap X for Y ──▶ committed
 
-    A: D, B: D conflicts, finds no M, and adopts, if it has the same elements; then
-        A: M first   B takes A's block if it has the same elements, else Fenced: B opens the queue anew
-        B: M first   A's M conflicts: the same elements, but of a later epoch: Fenced
-    A: D, B: D conflicts, finds no M, and replaces (other elements):
-        A: M first   B's M conflicts: Fenced, D untouched, only B's copy is an orphan
-        B: M first   A's M conflicts: Fenced; D is swapped by B, or after B's death by its successor
-    A: D, A: M, then B: D conflicts, M is there: as above
-    A pauses anywhere and comes back later, even after B's death: as above, M decides
+**Two owners, A deposed and B new.** Where A stands when B comes, and what becomes of A's block:
 
-**Young blocks** have a random tag in the name of the data file, so that D never conflicts; their M is
-`meta/F.young.json`. They need one more check. If B has merged A's young blocks *together with new
-elements* into a final block, A may still put a young block for the same offsets: its key is free. So
-after its put A looks whether final blocks overtook it; if so, `Fenced`. The block that A put stays
-behind as a dead file: readers ignore young blocks below the end of the final ones, or of an epoch
-older than the block before them.
+    before 1, or after D       B commits at P first: A's claim conflicts, A is Fenced; B has adopted or
+                               replaced D. Or A claims first: B finds the block when it looks again
+    after the claim            the elements are committed; B's next final block adopts D
+    after the final metadata   the block is committed
 
-One window is left open here on purpose: B looks for A's young block, A puts it and looks for B's
-final block, B puts that. Closing it takes one object that both must change. That object exists, it
-is the epoch of `shards.json`: an owner opens the queue *after* it has raised the epoch, and acts on
-a commit (acknowledges it as cold, trims the journal) only after it has seen its epoch unchanged
-*after* the commit. Then A's block was put before B opened the queue, and B has it.
+An owner must not *count on* its commits after it was deposed, but needs no lock to be safe: nothing
+that was committed is ever lost, by either. tests/coldstore/test_owners.py runs all orders.
 """
 
 from __future__ import annotations
@@ -65,16 +63,24 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from coldstore import block as blocks
-from coldstore import failpoint, metadata, paths
+from coldstore import failpoint, limits, metadata, paths
 from coldstore.block import BlockFile, Encoded
 from coldstore.draft import Draft
-from coldstore.errors import Conflict, DataLoss, Fenced, NotFound
+from coldstore.errors import Conflict, DataLoss, Fenced, JjqError, NotFound
 from coldstore.metadata import BlockMetadata
 from coldstore.objects.port import Object
 from coldstore.shelf import Shelf, unpacked_bytes_max
 
 Step = Literal["block", "merge"]  # which fail points are reached
 _TAG_CHARS: Final = 16
+
+
+class Moved(Exception):
+    """The queue is not as the caller knows it: look again, then decide."""
+
+
+class Blocked(Exception):
+    """A file stands in the way that its writer may yet commit: try again later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,83 +100,19 @@ class Writer:
 def commit_young(
     shelf: Shelf, draft: Draft, before: BlockMetadata | None, final_next: int, writer: Writer
 ) -> BlockMetadata:
-    """Commit `draft`, or a prefix of it that an earlier attempt has put, as the young block after `before`.
-
-    `final_next` is the end of the final blocks known to the caller.
-    """
+    """Commit `draft` as the young block after `before`; `final_next` is the end of the final blocks known."""
     check_tenure(before, writer.epoch)
     encoded = blocks.encode(draft.table, shelf.settings)
     path = paths.young_path(draft.first, writer.tag)
     shelf.objects.put_if_absent(shelf.key(path), encoded)
     failpoint.reach("block.data_put")
     block = BlockMetadata(kind="young", path=path, **_common(shelf, draft, encoded, before, writer))
-    try:
-        shelf.commit(block)
-    except Conflict:
-        block = _contested_young(shelf, draft, block, before)
-    failpoint.reach("block.metadata_put")
-    _check_not_overtaken(shelf, block, final_next)
-    return block
-
-
-def _contested_young(
-    shelf: Shelf, draft: Draft, ours: BlockMetadata, before: BlockMetadata | None
-) -> BlockMetadata:
-    key = paths.meta(shelf.name, ours.first, "young")
-    found = shelf.objects.get(key)
-    theirs = metadata.decode(found.data, key, ours.queue)
-    if before is not None and theirs.epoch < before.epoch:
-        # Dead: put by a deposed owner after the queue had gone on without it (see above). No reader
-        # will ever take it for a block, but it stands where ours must.
-        with suppress(Conflict):
-            shelf.objects.put_if_match(key, metadata.encode(ours), found.etag)
-            return ours
-    elif theirs.epoch <= ours.epoch and _is_prefix(shelf, theirs, draft):
-        return theirs
-    raise fenced(theirs)
-
-
-def _check_not_overtaken(shelf: Shelf, block: BlockMetadata, final_next: int) -> None:
-    """Follow final blocks committed since we looked; those that end before `block` are merges, no harm."""
-    while (final := shelf.find(final_next, "final")) is not None:
+    _put_metadata(shelf, block, writer)
+    while (final := shelf.find(final_next, "final")) is not None:  # merges that we have not seen, or worse
         if final.last >= block.first:
             raise fenced(final)
         final_next = final.next
-
-
-@dataclass(frozen=True, slots=True)
-class _Final:
-    """A final block in the making: `draft` begins with the elements of `young`, and follows `before`."""
-
-    shelf: Shelf
-    draft: Draft
-    young: Sequence[BlockMetadata]
-    before: BlockMetadata | None
-    writer: Writer
-
-    @property
-    def new_first(self) -> int:
-        """Where the elements begin that are in no block yet."""
-        return self.young[-1].next if self.young else self.draft.first
-
-    def may_end(self, end: int) -> bool:
-        """Whether a block of ours may end there: no young block is ever merged in part."""
-        whole = end >= self.new_first or any(block.next == end for block in self.young)
-        return self.draft.first < end <= self.draft.next and whole
-
-    def metadata(self, draft: Draft, encoded: Encoded, copy: str | None = None) -> BlockMetadata:
-        """The metadata of `draft`, a prefix of ours, in this file."""
-        chain = metadata.genesis(self.shelf.settings.id) if self.before is None else self.before.chain or ""
-        # Nothing new in it: it keeps the epoch of its parts, or young blocks after it would look dead.
-        merged = next((block for block in self.young if block.next == draft.next), None)
-        writer = self.writer if merged is None else replace(self.writer, epoch=merged.epoch)
-        return BlockMetadata(
-            kind="final",
-            path=paths.data_path(draft.first),
-            chain=metadata.link(chain, draft.first, draft.next - 1, encoded.sha256),
-            copy=copy,
-            **_common(self.shelf, draft, encoded, self.before, writer),
-        )
+    return block
 
 
 def commit_final(
@@ -182,86 +124,109 @@ def commit_final(
 ) -> BlockMetadata:
     """Commit `draft`, or a prefix of it, as the final block after `before`, and return what was committed.
 
-    The draft begins with the elements of `young`, all young blocks from the end of `before` on.
+    The draft begins with the elements of `young`, all or the first of the young blocks after `before`.
     """
     check_tenure(young[-1] if young else before, writer.epoch)
     final = _Final(shelf, draft, young, before, writer)
     encoded = blocks.encode(draft.table, shelf.settings)
     try:
-        shelf.objects.put_if_absent(paths.data(shelf.name, draft.first), encoded)
+        shelf.objects.put_if_absent(final.key, encoded)
     except Conflict:
-        return _contested_final(final, encoded)
+        return _contested(final, encoded)
     failpoint.reach(f"{writer.step}.data_put")
-    return _publish(final, final.metadata(draft, encoded))
+    return final.commit(draft, encoded)
 
 
-def _publish(final: _Final, block: BlockMetadata) -> BlockMetadata:
-    _check_no_unknown_young(final)
-    try:
-        final.shelf.commit(block)
-    except Conflict:
-        theirs = final.shelf.find(block.first, "final")
-        if theirs is None:
-            raise  # it was there a moment ago: somebody deletes metadata
-        return _take(final, theirs)
-    failpoint.reach(f"{final.writer.step}.metadata_put")
-    return block
+@dataclass(frozen=True, slots=True)
+class _Final:
+    """A final block in the making."""
+
+    shelf: Shelf
+    draft: Draft
+    young: Sequence[BlockMetadata]
+    before: BlockMetadata | None
+    writer: Writer
+
+    @property
+    def key(self) -> str:
+        return paths.data(self.shelf.name, self.draft.first)
+
+    @property
+    def new_first(self) -> int:
+        """Where the elements begin that are in no block yet."""
+        return self.young[-1].next if self.young else self.draft.first
+
+    def may_end(self, end: int) -> bool:
+        """Whether a block of ours may end there: no young block is ever merged in part."""
+        whole = end >= self.new_first or any(block.next == end for block in self.young)
+        return self.draft.first < end <= self.draft.next and whole
+
+    def commit(self, prefix: Draft, encoded: Encoded, copy: str | None = None) -> BlockMetadata:
+        """Steps 2 to 4 for `prefix`, our draft or the first part of it."""
+        block = self._metadata(prefix, encoded, copy)
+        claims = [young.first for young in self.young if young.is_claim and young.next <= prefix.next]
+        if prefix.next > self.new_first:
+            new = prefix.cut(self.new_first, prefix.next)
+            tip = self.young[-1] if self.young else self.before
+            path = block.path if copy is None else copy
+            common = _common(self.shelf, new, encoded, tip, self.writer)
+            _put_metadata(self.shelf, BlockMetadata(kind="young", path=path, **common), self.writer)
+            claims.append(new.first)
+        _put_metadata(self.shelf, block, self.writer)
+        settle(self.shelf, block)
+        with suppress(JjqError):  # covered now, and swept if it stays
+            for first in claims:
+                self.shelf.objects.delete(paths.meta(self.shelf.name, first, "young"))
+        return block
+
+    def _metadata(self, prefix: Draft, encoded: Encoded, copy: str | None) -> BlockMetadata:
+        chain = metadata.genesis(self.shelf.settings.id) if self.before is None else self.before.chain or ""
+        # A merge keeps the epoch of what it merges: the young blocks after it may be no younger.
+        merged = next((block for block in self.young if block.next == prefix.next), None)
+        writer = self.writer if merged is None else replace(self.writer, epoch=merged.epoch)
+        return BlockMetadata(
+            kind="final",
+            path=paths.data_path(prefix.first),
+            chain=metadata.link(chain, prefix.first, prefix.next - 1, encoded.sha256),
+            copy=copy,
+            **_common(self.shelf, prefix, encoded, self.before, writer),
+        )
 
 
-def _check_no_unknown_young(final: _Final) -> None:
-    """New elements must not be put over those of a young block that appeared since we looked."""
-    if final.new_first == final.draft.next:
-        return
-    tip = final.young[-1] if final.young else final.before
-    theirs = final.shelf.find(final.new_first, "young")
-    if theirs is None or (tip is not None and theirs.epoch < tip.epoch):
-        return
-    ours = final.draft.cut(final.new_first, final.draft.next)
-    if theirs.epoch > final.writer.epoch or not _is_prefix(final.shelf, theirs, ours):
-        raise fenced(theirs)
-
-
-def _take(final: _Final, theirs: BlockMetadata) -> BlockMetadata:
-    """The block that another attempt committed, if it is what we were about to commit."""
-    if theirs.epoch > final.writer.epoch or not final.may_end(theirs.next):
-        raise fenced(theirs)
-    if not _is_prefix(final.shelf, theirs, final.draft):
-        raise fenced(theirs)
-    settle(final.shelf, theirs)
-    return theirs
-
-
-def _contested_final(final: _Final, encoded: Encoded) -> BlockMetadata:
+def _contested(final: _Final, encoded: Encoded) -> BlockMetadata:
+    """Go on where D is there already: adopt it, leave it to its writer, or replace it."""
     shelf, draft, writer = final.shelf, final.draft, final.writer
-    theirs = shelf.find(draft.first, "final")
-    if theirs is not None:
-        return _take(final, theirs)
-    found = shelf.objects.get(paths.data(shelf.name, draft.first))
-    adopted = _adoptable(final, found)
-    if adopted is not None:
-        return _publish(final, final.metadata(adopted, Encoded.of(found.data)))
+    if shelf.find(draft.first, "final") is not None:
+        raise Moved
+    found = shelf.objects.get(final.key)
+    count = _count_if_same(final, found)
+    if count is not None:
+        if final.may_end(draft.first + count):
+            return final.commit(draft.cut(draft.first, draft.first + count), Encoded.of(found.data))
+        if count > draft.count and final.new_first == draft.next:
+            raise Blocked
     copy = paths.young_path(draft.first, writer.tag)
     shelf.objects.put_if_absent(shelf.key(copy), encoded)
     failpoint.reach(f"{writer.step}.data_put")
-    block = _publish(final, final.metadata(draft, encoded, copy))
-    settle(shelf, block)
-    return block
+    return final.commit(draft, encoded, copy)
 
 
-def _adoptable(final: _Final, found: Object) -> Draft | None:
-    """The prefix of our draft that the uncommitted file `found` holds, if it holds one whole and sound."""
-    shelf, draft = final.shelf, final.draft
+def _count_if_same(final: _Final, found: Object) -> int | None:
+    """How many elements the uncommitted file `found` holds, if they and ours begin alike; else None."""
+    shelf, ours = final.shelf, final.draft
     try:
-        file = BlockFile(found.data, paths.data(shelf.name, draft.first), draft.first, check_pages=True)
-        end = draft.first + file.count
-        if file.provenance.get("jjq.queue") != shelf.settings.id or not final.may_end(end):
-            return None
-        ours = draft.cut(draft.first, end)
-        if file.unpacked_bytes > unpacked_bytes_max(ours.raw_bytes) or not file.read().equals(ours.table):
-            return None
-        return ours
+        file = BlockFile(found.data, final.key, ours.first, check_pages=True)
+        # Nothing vouches for this file yet, so it must not unpack to more than ours and one row group do.
+        bytes_max = unpacked_bytes_max(ours.raw_bytes + limits.ROW_GROUP_BYTES + limits.ELEMENT_BYTES_MAX)
+        if (
+            file.provenance.get("jjq.queue") == shelf.settings.id
+            and file.unpacked_bytes(ours.count) <= bytes_max
+            and file.read(0, ours.count).equals(ours.table.slice(0, file.count))
+        ):
+            return file.count
     except DataLoss:
-        return None  # torn or foreign; it was never committed, so nothing is lost
+        pass  # torn or foreign; it was never committed, so nothing is lost
+    return None
 
 
 def settle(shelf: Shelf, block: BlockMetadata) -> None:
@@ -284,13 +249,6 @@ def settle(shelf: Shelf, block: BlockMetadata) -> None:
     raise Conflict(f"block {block.id} is being settled by another writer: open the queue again")
 
 
-def _is_prefix(shelf: Shelf, theirs: BlockMetadata, draft: Draft) -> bool:
-    """Whether `theirs` holds the first elements of `draft`, or all of them."""
-    if theirs.next > draft.next:
-        return False
-    return bool(shelf.read(theirs).equals(draft.cut(draft.first, theirs.next).table))
-
-
 def check_tenure(before: BlockMetadata | None, epoch: int) -> None:
     """Refuse to go on after a block of a later epoch."""
     if before is not None and before.epoch > epoch:
@@ -302,6 +260,14 @@ def fenced(by: BlockMetadata) -> Fenced:
         f"block {by.id}, offsets {by.first} to {by.last}, was committed by epoch {by.epoch}: "
         f"open the queue again, and go on only if it is still yours"
     )
+
+
+def _put_metadata(shelf: Shelf, block: BlockMetadata, writer: Writer) -> None:
+    try:
+        shelf.commit(block)
+    except Conflict:
+        raise Moved from None
+    failpoint.reach(f"{writer.step}.metadata_put")
 
 
 def _common(

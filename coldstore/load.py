@@ -103,10 +103,7 @@ def _finals(shelf: Shelf, before: BlockMetadata | None, keys: Sequence[MetaKey])
         expected = 0 if before is None else before.next
         if block.first > expected:
             raise _Gap(shelf, MetaKey(expected, "final"), block)
-        broken = metadata.broken_link(before, block)
-        if broken is not None:
-            key = paths.meta(shelf.name, block.first, "final")
-            raise DataLoss(f"{key} does not continue the queue: {broken}", key=key, block=block.first)
+        _check_link(shelf, before, block)
         before = block
     return finals
 
@@ -114,17 +111,21 @@ def _finals(shelf: Shelf, before: BlockMetadata | None, keys: Sequence[MetaKey])
 def _young(
     shelf: Shelf, tip: BlockMetadata | None, found: Sequence[BlockMetadata]
 ) -> tuple[BlockMetadata, ...]:
-    """The young blocks that continue the queue after `tip`. Others are dead ends of deposed owners."""
-    young: list[BlockMetadata] = []
+    """The young blocks `found`, each linked to the one before it."""
     for block in found:
-        end, epoch = (0, 0) if tip is None else (tip.next, tip.epoch)
-        if block.epoch < epoch or block.first < end:
-            continue  # dead: the queue went on without its owner (commit.py)
+        end = 0 if tip is None else tip.next
         if block.first > end:
             raise _Gap(shelf, MetaKey(end, "young"), block)
-        young.append(block)
+        _check_link(shelf, tip, block)
         tip = block
-    return tuple(young)
+    return tuple(found)
+
+
+def _check_link(shelf: Shelf, before: BlockMetadata | None, block: BlockMetadata) -> None:
+    broken = metadata.broken_link(before, block)
+    if broken is not None:
+        key = paths.meta(shelf.name, block.first, block.kind)
+        raise DataLoss(f"{key} does not continue the queue: {broken}", key=key, block=block.first)
 
 
 def _load_index(shelf: Shelf) -> tuple[Columns, set[Run]]:

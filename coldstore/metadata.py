@@ -13,7 +13,8 @@
      "kind":"final" | "young",
      "max_timestamp":…, "min_timestamp":…,   of its elements, microseconds since 1970
      "next":"00000000000000500000",    id of the next block: known when written, so this never changes
-     "path":"data/….parquet",          the data file, relative to the queue's folder
+     "path":"data/….parquet",          the data file, relative to the queue's folder; that of a young
+                                       block may begin before it (a claim, see commit.py)
      "previous":"…" | null,            id of the block before it when it was written; null for the first
      "put_id":"<32 hex digits>",       the attempt that wrote it
      "queue":"<32 hex digits>",        the queue's id, so that a stray file is never taken for one of ours
@@ -93,6 +94,17 @@ class BlockMetadata:
     def next(self) -> int:
         """First offset after this block, which is the next block's id."""
         return self.last + 1
+
+    @property
+    def file_first(self) -> int:
+        """First offset in the data file, which may hold elements before those of the block."""
+        first = paths.file_first(self.path)
+        return self.first if first is None else first
+
+    @property
+    def is_claim(self) -> bool:
+        """Whether this young block only says that elements in the file of a final block-to-be count."""
+        return self.kind == "young" and self.path == paths.data_path(self.file_first)
 
 
 def block_id(first: int) -> str:
@@ -229,8 +241,10 @@ def only_final_blocks_are_chained(m: BlockMetadata) -> bool:
 
 def path_is_of_this_block(m: BlockMetadata) -> bool:
     if m.kind == "final":
-        return m.path == paths.data_path(m.first) and (m.copy is None or paths.is_young_path(m.copy, m.first))
-    return paths.is_young_path(m.path, m.first) and m.copy is None
+        in_young = m.copy is None or (m.copy.startswith("young/") and paths.file_first(m.copy) == m.first)
+        return m.path == paths.data_path(m.first) and in_young
+    file_first = paths.file_first(m.path)
+    return file_first is not None and file_first <= m.first and m.copy is None
 
 
 def previous_comes_before(m: BlockMetadata) -> bool:
@@ -265,7 +279,7 @@ def broken_link(before: BlockMetadata | None, after: BlockMetadata) -> str | Non
     if before is not None and after.epoch < before.epoch:
         return f"its epoch {after.epoch} is older than {before.epoch}, that of the block before it"
     if after.kind == "young":
-        return None  # its `previous` may have been merged since
+        return None  # the block that it names as previous may have been merged since
     if before is not None and (before.kind != "final" or after.previous != before.first):
         return f"it names {after.previous} as the block before it, which is {before.first}"
     chain = genesis(after.queue) if before is None else before.chain or ""

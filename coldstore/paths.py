@@ -31,6 +31,7 @@ _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{limits.NAME_CHARS_MAX - 1}}}
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=@+-]*")
 _DATA = re.compile(r"queues/[^/]+/data/(\d{20})\.parquet")
 _YOUNG = re.compile(r"queues/[^/]+/young/(\d{20})-([0-9a-f]+)\.parquet")
+_DATA_PATH = re.compile(r"data/(\d{20})\.parquet")
 _YOUNG_PATH = re.compile(r"young/(\d{20})-[0-9a-f]+\.parquet")
 _META = re.compile(r"queues/[^/]+/meta/(\d{20})\.(final|young)\.json")
 _ROLLUP = re.compile(r"queues/[^/]+/index/(\d{20})-(\d{20})\.arrow")
@@ -128,10 +129,10 @@ def young_path(first: int, tag: str) -> str:
     return f"young/{first:020d}-{tag}.parquet"
 
 
-def is_young_path(path: str, first: int) -> bool:
-    """Whether metadata may name `path` as a young data file of the block that starts at `first`."""
-    match = _YOUNG_PATH.fullmatch(path)
-    return match is not None and int(match[1]) == first
+def file_first(path: str) -> int | None:
+    """First offset in the data file that metadata names by this path; None if no data file has it."""
+    match = _DATA_PATH.fullmatch(path) or _YOUNG_PATH.fullmatch(path)
+    return int(match[1]) if match else None
 
 
 def young_first(key: str) -> int | None:

@@ -130,12 +130,13 @@ class Shelf:
         """The block's data file, whose digest was checked, opened but not decoded."""
         key = self.key(block.path)
         file = BlockFile(data, key, block.first)
-        said = (file.provenance.get("jjq.queue"), file.provenance.get("jjq.first"), file.count)
-        if said != (block.queue, str(block.first), block.count):
+        said = (file.provenance.get("jjq.queue"), file.provenance.get("jjq.first"))
+        ends = block.file_first + file.count
+        if said != (block.queue, str(block.file_first)) or ends != block.next:
             raise DataLoss(f"{key} holds something else than block {block.id}", key=key, block=block.first)
-        if file.unpacked_bytes > unpacked_bytes_max(block.raw_bytes):
+        if file.unpacked_bytes() * block.count > unpacked_bytes_max(block.raw_bytes) * file.count:
             raise DataLoss(
-                f"{key} would unpack to {file.unpacked_bytes} bytes, but block {block.id} has {block.raw_bytes}",
+                f"{key} would unpack to {file.unpacked_bytes()} bytes, but block {block.id} has {block.raw_bytes}",
                 key=key,
                 block=block.first,
             )
@@ -149,9 +150,10 @@ class Shelf:
         columns: Sequence[str] | None = None,
     ) -> pa.Table:
         """Elements of a block with offsets `start`..`end` (exclusive; the whole block by default)."""
-        low = block.first if start is None else start
+        low = block.first if start is None else max(start, block.first)
         high = block.next if end is None else end
-        return self.open(block, self.data(block)).read(low - block.first, high - block.first, columns)
+        origin = block.file_first
+        return self.open(block, self.data(block)).read(low - origin, high - origin, columns)
 
 
 def unpacked_bytes_max(raw_bytes: int) -> int:

@@ -5,6 +5,7 @@ What may go, and only after the grace period, so that a job that listed files be
     a young block     when final blocks hold all of its offsets; its metadata first, then its data, so
                       that a crash in between leaves an orphan and never metadata without data
     a young data file that no metadata names, when its first offset is inside a final block
+    a claim           (commit.py) that its writer did not come to delete, when it is covered likewise
     a roll-up         when a longer one that covers it is there and sound
 
 The final blocks in question must be *proven* at that moment: metadata in place and as listed, data
@@ -16,9 +17,10 @@ are named by final metadata and stay for good; they are as rare as owners that d
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from coldstore import failpoint, index, paths
+from coldstore import failpoint, index, limits, paths
 from coldstore.blocks import BlockList
 from coldstore.errors import DataLoss, NotFound
 from coldstore.metadata import BlockMetadata
@@ -54,26 +56,56 @@ class _Sweep:
     def run(self) -> Swept:
         for info in self._objects.list(paths.young_folder(self._shelf.name)):
             first = paths.young_first(info.key)
-            if first is not None and first < self._blocks.final_next and info.modified_us < self._before_us:
-                self._judge(info.key, first)
+            if first is not None and self._may_go(first, info):
+                self._judge_file(info.key, first)
+        for info in self._recent_metadata():
+            key = paths.parse_meta(info.key)
+            if key is not None and key.kind == "young" and self._may_go(key.first, info):
+                self._judge_claim(key.first)
         return Swept(self._young, self._orphans, self._sweep_rollups(), self._doubtful)
 
-    def _judge(self, key: str, first: int) -> None:
+    def _may_go(self, first: int, info: ObjectInfo) -> bool:
+        return first < self._blocks.final_next and info.modified_us < self._before_us
+
+    def _recent_metadata(self) -> Iterator[ObjectInfo]:
+        """Metadata from a little before the end of the final blocks: claims are left where writers died."""
+        recent = max(0, self._blocks.final_count - limits.ROLLUP_BLOCKS)
+        start = self._blocks[recent].first if self._blocks else 0
+        folder = paths.meta_folder(self._shelf.name)
+        return self._objects.list(folder, after=paths.meta_before(self._shelf.name, start))
+
+    def _judge_file(self, key: str, first: int) -> None:
         """Decide on a young data file that starts below the end of the final blocks."""
         try:
             young = self._shelf.find(first, "young")
+            if self._is_copy(key, first):
+                return
             if young is not None and self._shelf.key(young.path) == key:
                 self._sweep_young(young)
-            else:
-                self._sweep_orphan(key, first)
+            elif self._proven(self._blocks.block_for(first)):
+                self._objects.delete(key)
+                failpoint.reach("sweep.data_deleted")
+                self._orphans += 1
         except DataLoss:
             self._doubtful += 1
 
+    def _judge_claim(self, first: int) -> None:
+        try:
+            young = self._shelf.find(first, "young")
+            if young is not None and young.is_claim and self._covered(young):
+                self._objects.delete(paths.meta(self._shelf.name, first, "young"))
+                failpoint.reach("sweep.metadata_deleted")
+                self._orphans += 1
+        except DataLoss:
+            self._doubtful += 1
+
+    def _is_copy(self, key: str, first: int) -> bool:
+        """Whether final metadata names this file as the copy of a replaced one: those stay."""
+        final = self._shelf.find(first, "final")
+        return final is not None and final.copy is not None and self._shelf.key(final.copy) == key
+
     def _sweep_young(self, young: BlockMetadata) -> None:
-        if young.next > self._blocks.final_next:
-            return  # of a deposed owner, and longer than what is final yet: later
-        low, high = self._blocks.index_for(young.first), self._blocks.index_for(young.last)
-        if not all(self._proven(block) for block in self._blocks[low : high + 1]):
+        if not self._covered(young):
             return
         self._objects.delete(paths.meta(self._shelf.name, young.first, "young"))
         failpoint.reach("sweep.metadata_deleted")
@@ -81,16 +113,12 @@ class _Sweep:
         failpoint.reach("sweep.data_deleted")
         self._young += 1
 
-    def _sweep_orphan(self, key: str, first: int) -> None:
-        final = self._blocks.block_for(first)
-        if not self._proven(final):
-            return
-        copy = self._shelf.committed(final).copy
-        if copy is not None and self._shelf.key(copy) == key:
-            return
-        self._objects.delete(key)
-        failpoint.reach("sweep.data_deleted")
-        self._orphans += 1
+    def _covered(self, young: BlockMetadata) -> bool:
+        """Whether proven final blocks hold all offsets of a young one."""
+        if young.next > self._blocks.final_next:
+            return False  # of a deposed owner, and longer than what is final yet: later
+        low, high = self._blocks.index_for(young.first), self._blocks.index_for(young.last)
+        return all(self._proven(block) for block in self._blocks[low : high + 1])
 
     def _proven(self, block: BlockMetadata) -> bool:
         """Whether a final block is really there, whole, and has been for the grace period."""

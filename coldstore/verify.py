@@ -162,10 +162,6 @@ class _Walk:
             if block is None:
                 sure = False
                 continue
-            if tip is not None and block.epoch < tip.epoch:
-                self._notes.append(f"young block {block.id} is of a deposed owner and no part of the queue")
-                self._total -= 1
-                continue
             if sure:
                 self._check_link(tip, block)
             self._check_data(block)

@@ -74,12 +74,13 @@ def write_all(file: File, position: int, buffers: Sequence[Buffer]) -> None:
             taken = file.write(position, left[:IOV_MAX])
         except InterruptedError:
             continue
-        if taken == 0 and any(memoryview(piece).nbytes for piece in left):
-            raise OSError(errno.EIO, "the system takes no more bytes and does not say why")
         position += taken
+        stuck = taken == 0
         while left and taken >= (size := memoryview(left[0]).nbytes):
             taken -= size
             left.pop(0)
+        if left and stuck:
+            raise OSError(errno.EIO, "the system takes no more bytes and does not say why")
         if taken:
             left[0] = memoryview(left[0]).cast("B")[taken:]
 

@@ -12,7 +12,7 @@ thread at a time drives it; only the preparation of segments runs in the backgro
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from coldstore import failpoint
 from coldstore.chance import Chance
@@ -78,8 +78,10 @@ class DiskJournal:
         if body.span > active.room:
             active = self._roll(active)
         sequence = self.next_sequence
-        with self._poisoning("write"):
+        try:
             active.write(body, sequence, self._synced_upto)
+        except OSError as error:
+            raise self._poisoned("write", error) from error
         self._count(active, sequence, body.span)
         failpoint.reach("journal.written")
         return sequence
@@ -89,8 +91,10 @@ class DiskJournal:
         active = self._writable()
         if self._synced_upto == self.next_sequence:
             return
-        with self._poisoning("fdatasync"):
+        try:
             active.sync()
+        except OSError as error:
+            raise self._poisoned("fdatasync", error) from error
         self._synced_upto = self.next_sequence
         failpoint.reach("journal.synced")
 
@@ -116,6 +120,7 @@ class DiskJournal:
             if active and clean and not self._poison:
                 with self._poisoning("close"):
                     active.sync()
+                with suppress(OSError):  # on a full disk there is no mark, and the next start copies
                     write_mark(self._disk, self.next_sequence)
         finally:
             if active:
@@ -153,11 +158,14 @@ class DiskJournal:
 
     @contextmanager
     def _poisoning(self, doing: str) -> Iterator[None]:
-        """Any error of the disk leaves the state unknown: say so now and in every later call."""
         try:
             yield
         except OSError as error:
-            self._poison = error
-            raise Poisoned(
-                f"the journal failed ({doing}: {error}), so what is durable is unknown: restart the process"
-            ) from error
+            raise self._poisoned(doing, error) from error
+
+    def _poisoned(self, doing: str, error: OSError) -> Poisoned:
+        """Any error of the disk leaves the state unknown: say so now and in every later call."""
+        self._poison = error
+        return Poisoned(
+            f"the journal failed ({doing}: {error}), so what is durable is unknown: restart the process"
+        )

@@ -103,10 +103,7 @@ class Body(NamedTuple):
     pieces: list[Buffer]
     records: int
     body_bytes: int
-
-    @property
-    def span(self) -> int:
-        return pages(HEADER_BYTES + self.body_bytes)
+    span: int  # bytes that the batch will take on disk
 
 
 def pages(length: int) -> int:
@@ -184,7 +181,7 @@ def lay_out(records: Sequence[Record], span_max: int) -> Body:
                 small = []
         small.append(ZEROS[:padding])
     pieces.append(b"".join(small))
-    return Body(pieces, len(records), body_bytes)
+    return Body(pieces, len(records), body_bytes, pages(HEADER_BYTES + body_bytes))
 
 
 def encode_batch(

@@ -167,7 +167,7 @@ def _read_again(last: SegmentScan, found: Found) -> frame.Body:
     again = next(last.batches(found.position), None)
     if again is None or again.body is None or again.header != found.header:
         raise DataLoss(f"{last.name} at {found.position} reads differently each time; nothing was changed")
-    return frame.Body([again.body], found.header.records, found.header.body_bytes)
+    return frame.Body([again.body], found.header.records, found.header.body_bytes, found.header.span)
 
 
 def write_mark(disk: Disk, next_sequence: int) -> None:

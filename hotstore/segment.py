@@ -12,13 +12,13 @@ from coldstore.chance import Chance
 from coldstore.errors import check
 from hotstore import frame
 from hotstore.disk import Disk, File, write_all
-from hotstore.journal import Buffer
 from hotstore.limits import PAGE_BYTES, ZERO_BYTES
 
 LIVE: Final = "seg"  # has, or may get, batches
 FREE: Final = "free"  # of full size, content worthless: the next life of the file starts here
 NEW: Final = "tmp"  # not yet of full size
 QUARANTINE: Final = "quarantine"
+_END: Final = bytes(PAGE_BYTES)
 _NAME: Final = re.compile(r"([0-9]{20})\.(seg|free|tmp)")
 
 
@@ -103,16 +103,15 @@ class Writer:
 
     def write(self, body: frame.Body, sequence: int, synced_upto: int) -> None:
         """Write a batch and, where there is room, the zero page that ends the log."""
-        check(body.span <= self.room, "the batch does not fit into the segment")
+        room, span = self.room, body.span
+        check(span <= room, "the batch does not fit into the segment")
         opened_at = sequence if self.opened_at is None else self.opened_at
         number, identity, *_ = self.header
-        buffers: list[Buffer] = frame.encode_batch(
-            body, number, self.position, identity, sequence, synced_upto, opened_at
-        )
-        if self.room > body.span:
-            buffers.append(frame.ZEROS[:PAGE_BYTES])
+        buffers = frame.encode_batch(body, number, self.position, identity, sequence, synced_upto, opened_at)
+        if span < room:
+            buffers.append(_END)
         write_all(self._file, self.position, buffers)
-        self.position += body.span
+        self.position += span
         self.opened_at = opened_at
 
     def sync(self) -> None:

@@ -112,7 +112,8 @@ class Walk:
         if rolled or self._synced_upto > expected:
             self._report("corrupt", expected, found.header.sequence - 1, _Spot(index, found.position))
             return True
-        self._report("torn", expected, None, None)
+        # Appended together with others that did not all reach the disk, before any of them was synced.
+        self._report("torn", expected, None, _Spot(index, self._scans[index].debris(found.position)))
         self.ends_well = False
         return False
 

@@ -17,7 +17,6 @@ import pyarrow as pa
 from coldstore.batch import Element, elements
 from coldstore.errors import JjqError
 from coldstore.objects.settings import S3Settings
-from hotstore.port import Stage, SubscriberInfo
 from hotstore.settings import HotSettings
 from jjq import aio, client
 from jjq.gather import Headers, Value
@@ -35,100 +34,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-def _blocking(
-    verb: Callable[Concatenate[client.Client, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[Client, P], T]:
-    """`verb`, called from any thread."""
-
-    @wraps(verb)
-    def call(self: Client, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._portal.run(verb(self._client, *args, **kwargs))
-
-    return cast("Any", call)  # type: ignore[no-any-return]
-
-
-class Client:
-    """The verbs of jjq. Close it, or use it as a context manager; at the latest it closes at exit."""
-
-    def __init__(self, made: client.Client, runs_on: Portal) -> None:
-        self._client = made
-        self._portal = runs_on
-        runs_on.on_exit(self, self.close)
-
-    create_queue = _blocking(client.Client.create_queue)
-    get_queue = _blocking(client.Client.get_queue)
-    list_queues = _blocking(client.Client.list_queues)
-    list_blocks = _blocking(client.Client.list_blocks)
-    seal = _blocking(client.Client.seal)
-    create_subscriber = _blocking(client.Client.create_subscriber)
-    get_subscriber = _blocking(client.Client.get_subscriber)
-    list_subscribers = _blocking(client.Client.list_subscribers)
-    delete_subscriber = _blocking(client.Client.delete_subscriber)
-    seek = _blocking(client.Client.seek)
-    sleep = _blocking(client.Client.sleep)
-    wakeup = _blocking(client.Client.wakeup)
-    push = _blocking(client.Client.push)
-    pop = _blocking(client.Client.pop)
-    pop_batch = _blocking(client.Client.pop_batch)
-    peek = _blocking(client.Client.peek)
-    peek_batch = _blocking(client.Client.peek_batch)
-
-    def producer(
-        self,
-        queue: str,
-        *,
-        linger: float = 0.005,
-        batch_bytes: int = 1 << 20,
-        batch_elements: int = 10_000,
-        in_flight: int = 32,
-        memory_bytes: int = 64 << 20,
-        deadline: float = 60.0,
-        stage: Stage = "synced",
-    ) -> Producer:
-        """Pushes single elements in batches, each written exactly once, also across restarts of the server."""
-
-        async def make() -> AsyncProducer:
-            return self._client.producer(
-                queue,
-                linger=linger,
-                batch_bytes=batch_bytes,
-                batch_elements=batch_elements,
-                in_flight=in_flight,
-                memory_bytes=memory_bytes,
-                deadline=deadline,
-                stage=stage,
-            )
-
-        return Producer(self._portal.run(make()), self._portal)
-
-    def subscribe(self, subscriber: SubscriberInfo | str) -> Subscription:
-        """Elements as they come, prefetched, confirmed as the consumer goes on."""
-
-        async def make() -> AsyncSubscription:
-            return self._client.subscribe(subscriber)
-
-        return Subscription(self._portal.run(make()), self._portal)
-
-    def replay(
-        self, queue: str, start: str = "beginning", end: str | None = None, *, follow: bool = False
-    ) -> Replay:
-        """Record batches of a range, without a subscriber: from `start` up to `end`, by default now."""
-        return Replay(self._client.replay(queue, start, end, follow=follow), self._portal)
-
-    def close(self) -> None:
-        """Flush producers, end subscriptions, close the store. Closing again does nothing."""
-        self._portal.forget(self)
-        self._portal.run(self._client.close())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+W = TypeVar("W")
 
 
 class Producer:
@@ -245,6 +151,77 @@ class Replay:
     def close(self) -> None:
         """End before the end."""
         self._portal.run(self._made.close())
+
+
+def _blocking(
+    verb: Callable[Concatenate[client.Client, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Client, P], T]:
+    """`verb`, called from any thread."""
+
+    @wraps(verb)
+    def call(self: Client, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._portal.run(verb(self._client, *args, **kwargs))
+
+    return cast("Any", call)  # type: ignore[no-any-return]
+
+
+def _wrapping(
+    verb: Callable[Concatenate[client.Client, P], T], wrap: Callable[[T, Portal], W]
+) -> Callable[Concatenate[Client, P], W]:
+    """`verb`, whose result lives on the event loop, with a blocking face around the result."""
+
+    @wraps(verb)
+    def call(self: Client, *args: P.args, **kwargs: P.kwargs) -> W:
+        async def make() -> T:
+            return verb(self._client, *args, **kwargs)
+
+        return wrap(self._portal.run(make()), self._portal)
+
+    return cast("Any", call)  # type: ignore[no-any-return]
+
+
+class Client:
+    """The verbs of jjq. Close it, or use it as a context manager; at the latest it closes at exit."""
+
+    def __init__(self, made: client.Client, runs_on: Portal) -> None:
+        self._client = made
+        self._portal = runs_on
+        runs_on.on_exit(self, self.close)
+
+    create_queue = _blocking(client.Client.create_queue)
+    get_queue = _blocking(client.Client.get_queue)
+    list_queues = _blocking(client.Client.list_queues)
+    list_blocks = _blocking(client.Client.list_blocks)
+    seal = _blocking(client.Client.seal)
+    create_subscriber = _blocking(client.Client.create_subscriber)
+    get_subscriber = _blocking(client.Client.get_subscriber)
+    list_subscribers = _blocking(client.Client.list_subscribers)
+    delete_subscriber = _blocking(client.Client.delete_subscriber)
+    seek = _blocking(client.Client.seek)
+    sleep = _blocking(client.Client.sleep)
+    wakeup = _blocking(client.Client.wakeup)
+    push = _blocking(client.Client.push)
+    pop = _blocking(client.Client.pop)
+    pop_batch = _blocking(client.Client.pop_batch)
+    peek = _blocking(client.Client.peek)
+    peek_batch = _blocking(client.Client.peek_batch)
+
+    producer = _wrapping(client.Client.producer, Producer)
+    subscribe = _wrapping(client.Client.subscribe, Subscription)
+    replay = _wrapping(client.Client.replay, Replay)
+
+    def close(self) -> None:
+        """Flush producers, end subscriptions, close the store. Closing again does nothing."""
+        self._portal.forget(self)
+        self._portal.run(self._client.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 async def _made(opening: aio.Opening) -> client.Client:

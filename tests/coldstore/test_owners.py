@@ -1,9 +1,8 @@
 """Two owners of one queue, A deposed and B new, in every order of their steps.
 
-A knows the queue as it was before B came. B raises the epoch, opens the queue and goes on with what
-it has. An owner counts its elements as stored only after it has seen its own epoch once more, as
-commit.py asks. At every instant `data/` must be a gapless prefix and no final block that was ever
-committed may be missing; in the end the queue must verify and hold everything counted as stored.
+A knows the queue as it was before B came. B opens the queue and goes on with what it has. At every
+instant `data/` must be a gapless prefix and no final block that was ever committed may be missing; in
+the end the queue must verify and hold everything that either owner was told is stored.
 """
 
 from __future__ import annotations
@@ -24,20 +23,6 @@ from coldstore.shelf import Shelf
 from coldstore.store import ColdStore
 from tests.coldstore.interleave import Actor, Stepped, World, explore
 from tests.coldstore.making import Made, contents, elements, read_all
-
-
-class Register:
-    """The epoch, as shards.json would hold it."""
-
-    def __init__(self) -> None:
-        self.epoch = 1
-
-    def put(self, key: str, epoch: int) -> None:
-        self.epoch = epoch
-
-    def get(self, key: str) -> int:
-        return self.epoch
-
 
 # What an owner does with an open queue: returns the elements that it believes to have stored.
 Deed = Callable[[ColdQueue, int], pa.Table]
@@ -64,7 +49,6 @@ class Owners(World):
     def __init__(self, setting: Callable[[Made], None], a: Deed, b: Deed) -> None:
         self.made = Made()
         setting(self.made)
-        self.register = Register()
         self._deeds = {"A": a, "B": b}
         self.stored: list[tuple[int, Any]] = []
         self.outcomes: dict[str, str] = {}
@@ -87,27 +71,23 @@ class Owners(World):
     def _a(self, actor: Actor) -> None:
         queue = self._queue_of_a
         queue._shelf.objects = Stepped(self.made.objects, actor)
-        self._do("A", actor, queue, 1)
+        self._do("A", queue, 1)
 
     def _b(self, actor: Actor) -> None:
-        Stepped(self.register, actor).put("epoch", 2)
         for attempt in range(4):  # Fenced by what A still had under way: look again, go on
             queue = self._opener("B", 20 + attempt)(actor)
-            self._do("B", actor, queue, 2)
+            self._do("B", queue, 2)
             if self.outcomes["B"] != "Fenced":
                 return
 
-    def _do(self, name: str, actor: Actor, queue: ColdQueue, epoch: int) -> None:
+    def _do(self, name: str, queue: ColdQueue, epoch: int) -> None:
         try:
             table = self._deeds[name](queue, epoch)
         except Conflict as error:
             self.outcomes[name] = type(error).__name__
             return
-        if Stepped(self.register, actor).get("epoch") == epoch:
-            self.stored += zip(table["offset"].to_pylist(), table["value"].to_pylist(), strict=True)
-            self.outcomes[name] = "stored"
-        else:
-            self.outcomes[name] = "deposed"
+        self.stored += zip(table["offset"].to_pylist(), table["value"].to_pylist(), strict=True)
+        self.outcomes[name] = "stored"
 
     def after_step(self) -> None:
         found = contents(self.made.objects)
@@ -195,8 +175,9 @@ SCENES: dict[str, tuple[Callable[[Made], None], Deed, Deed]] = {
 
 @pytest.mark.parametrize("scene", SCENES)
 def test_two_owners_lose_nothing_in_any_order(scene: str) -> None:
-    outcomes = {frozenset(world.outcomes.items()) for world in explore(lambda: Owners(*SCENES[scene]))}
-    assert outcomes
+    runs = sum(1 for _ in explore(lambda: Owners(*SCENES[scene])))
+    print(scene, runs)
+    assert runs > 2
 
 
 def test_the_explorer_finds_every_outcome() -> None:

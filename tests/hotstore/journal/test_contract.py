@@ -17,7 +17,7 @@ from hotstore.diskjournal import DiskJournal
 from hotstore.journal import Journal, Record
 from hotstore.limits import PAGE_BYTES
 from hotstore.simdisk import SimDisk
-from tests.hotstore.journal.model import SEGMENT_BYTES, Content, content_of
+from tests.hotstore.journal.model import SEGMENT_BYTES, Content, content_of, journal_on
 
 Open = Callable[[], DiskJournal]
 
@@ -166,12 +166,12 @@ def test_views_handed_out_by_recovery_stay_as_they_are(reopen: Open) -> None:
 
 def test_a_recovery_that_is_broken_off_changes_nothing() -> None:
     disk = SimDisk()
-    journal = DiskJournal(disk, SystemChance(), segment_bytes=SEGMENT_BYTES)
+    journal = journal_on(disk)
     recovered(journal)
     fill(journal, 6)
     journal.close(clean=False)
     before = disk.files()
-    batches = DiskJournal(disk, SystemChance(), segment_bytes=SEGMENT_BYTES).recover()
+    batches = journal_on(disk).recover()
     for _ in range(6):
         next(batches)
     batches.close()  # type: ignore[attr-defined]
@@ -181,12 +181,12 @@ def test_a_recovery_that_is_broken_off_changes_nothing() -> None:
 def test_a_clean_start_writes_on_in_the_same_segment_and_an_unclean_one_in_a_fresh_one() -> None:
     for clean in (True, False):
         disk = SimDisk()
-        journal = DiskJournal(disk, SystemChance(), segment_bytes=SEGMENT_BYTES)
+        journal = journal_on(disk)
         recovered(journal)
         fill(journal, 1)
         journal.close(clean)
         assert ("clean" in disk.files()) == clean
-        recovered(journal := DiskJournal(disk, SystemChance(), segment_bytes=SEGMENT_BYTES))
+        recovered(journal := journal_on(disk))
         assert "clean" not in disk.files()
         journal.close(clean=False)
         assert ("00000000000000000001.seg" in disk.files()) == clean
@@ -195,28 +195,28 @@ def test_a_clean_start_writes_on_in_the_same_segment_and_an_unclean_one_in_a_fre
 def test_the_mark_of_a_clean_close_is_gone_for_good_before_anything_is_written() -> None:
     for seed in range(20):
         disk = SimDisk()
-        journal = DiskJournal(disk, SystemChance(), segment_bytes=SEGMENT_BYTES)
+        journal = journal_on(disk)
         recovered(journal)
         fill(journal, 1)
         journal.close()
-        recovered(DiskJournal(disk, SystemChance(), segment_bytes=SEGMENT_BYTES))
+        recovered(journal_on(disk))
         disk.power_cut(SeededChance(seed))
         assert "clean" not in disk.files()
 
 
 def test_an_old_mark_of_a_clean_close_does_not_make_a_later_stop_clean() -> None:
     disk = SimDisk()
-    journal = DiskJournal(disk, SystemChance(), segment_bytes=SEGMENT_BYTES)
+    journal = journal_on(disk)
     recovered(journal)
     fill(journal, 1)
     journal.close()
     mark = disk.files()["clean"]
-    journal = DiskJournal(disk, SystemChance(), segment_bytes=SEGMENT_BYTES)
+    journal = journal_on(disk)
     recovered(journal)
     fill(journal, 1)
     disk.crash()
     disk.open("clean", create=True).write(0, [mark])
-    assert len(recovered(DiskJournal(disk, SystemChance(), segment_bytes=SEGMENT_BYTES))) == 2
+    assert len(recovered(journal_on(disk))) == 2
     assert "00000000000000000001.seg" not in disk.files(), "the last segment was not copied"
 
 
@@ -230,7 +230,7 @@ contents_strategy = st.lists(
 @given(batches=contents_strategy, clean=st.booleans(), every=st.integers(1, 4))
 def test_any_records_come_back_as_they_went_in(batches: list[Content], clean: bool, every: int) -> None:
     disk = SimDisk()
-    journal = DiskJournal(disk, SystemChance(), segment_bytes=SEGMENT_BYTES)
+    journal = journal_on(disk)
     recovered(journal)
     for number, batch in enumerate(batches):
         journal.append([Record(*record) for record in batch])
@@ -238,7 +238,7 @@ def test_any_records_come_back_as_they_went_in(batches: list[Content], clean: bo
             journal.sync()
     journal.close(clean)
     disk.crash()
-    journal = DiskJournal(disk, SystemChance(), segment_bytes=SEGMENT_BYTES)
+    journal = journal_on(disk)
     assert recovered(journal) == list(enumerate(batches))
     assert journal.damage == []
     journal.close()

@@ -173,6 +173,8 @@ def test_of_a_group_that_was_not_synced_nothing_after_its_torn_batch_is_delivere
         # Then both are cut, which is no corruption, and their numbers are used again
         assert journal.next_sequence == 1
         assert not any(report.kind == "corrupt" for report in journal.damage)
+        kept = [data for name, data in broken.files().items() if name.startswith("quarantine/")]
+        assert kept == [disk.files()[FIRST][2 * PAGE_BYTES : 4 * PAGE_BYTES]]
         journal.append([Record(1, b"new")])
         journal.sync()
         broken.power_cut(SeededChance(cut))

@@ -152,6 +152,20 @@ def test_on_a_full_disk_a_torn_tail_is_kept_by_moving_the_whole_segment() -> Non
     assert last not in disk.files()
 
 
+def test_a_close_without_room_for_the_mark_is_only_not_a_clean_one() -> None:
+    for verb in ("open", "write", "sync", "rename"):
+        disk, model = SimDisk(), Model()
+        journal = journal_on(disk)
+        model.check(journal)
+        model.append(journal)
+        model.sync(journal)
+        disk.fail(verb, 2 if verb == "sync" else 1, errno.ENOSPC)
+        journal.close()
+        assert disk.pending_faults == 0
+        assert "clean" not in disk.files()
+        model.check(journal_on(disk, seed=1))
+
+
 def test_a_start_without_room_says_so_and_changes_nothing() -> None:
     disk = SimDisk(capacity_bytes=SEGMENT_BYTES // 2)
     with pytest.raises(Exhausted):

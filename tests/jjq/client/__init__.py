@@ -1,0 +1,1 @@
+"""Tests of the client: the verbs, producers, subscriptions, replays, and the blocking face."""

@@ -1,0 +1,143 @@
+"""The verbs, over the fake, in process and over a server: the same answers everywhere."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, timedelta
+
+import pyarrow as pa
+import pytest
+
+from coldstore.errors import Conflict, InvalidInput, NotFound, OutOfRange
+from jjq.client import Client
+
+
+async def test_two_subscribers_each_see_every_element(client: Client) -> None:
+    await client.create_queue("orders")
+    billing = await client.create_subscriber("orders", name="billing", start="beginning")
+    audit = await client.create_subscriber("orders", name="audit", start="beginning")
+    receipt = await client.push("orders", [b"a", b"b"], keys=[b"k", None], headers=[None, {"h": b"1"}])
+    assert (receipt.first_offset, receipt.count, receipt.stage) == (0, 2, "synced")
+    for subscriber in (billing, audit.id):
+        first, second = await client.pop(subscriber, max=10)
+        assert (first.offset, first.key, first.value, first.headers) == (0, b"k", b"a", {})
+        assert (second.offset, second.key, second.value, second.headers) == (1, None, b"b", {"h": b"1"})
+        assert first.timestamp == second.timestamp == receipt.timestamp
+        assert await client.pop(subscriber, max=10) == []
+
+
+async def test_times_have_a_zone(client: Client) -> None:
+    queue = await client.create_queue("orders")
+    subscriber = await client.create_subscriber("orders", "s", "beginning")
+    receipt = await client.push("orders", [b"a"])
+    found = await client.seek(subscriber, "beginning")
+    assert found.resolved is not None
+    times = [queue.created, subscriber.created, receipt.timestamp, found.resolved.timestamp]
+    assert all(time is not None and time.utcoffset() == timedelta(0) for time in times)
+    assert receipt.timestamp.tzinfo is UTC
+
+
+async def test_peek_stays_and_pop_moves(client: Client) -> None:
+    await client.create_queue("orders")
+    subscriber = await client.create_subscriber("orders", "s", "beginning")
+    await client.push("orders", [b"a", b"b", b"c"])
+    assert [e.value for e in await client.peek(subscriber, max=2)] == [b"a", b"b"]
+    assert [e.value for e in await client.pop(subscriber)] == [b"a"]
+    assert (await client.peek_batch(subscriber)).column("value").to_pylist() == [b"b", b"c"]
+    assert (await client.pop_batch(subscriber)).column("offset").to_pylist() == [1, 2]
+    assert (await client.get_subscriber(subscriber)).offset == 3
+
+
+async def test_a_waiting_pop_gets_what_is_pushed_meanwhile(client: Client) -> None:
+    await client.create_queue("orders")
+    subscriber = await client.create_subscriber("orders", "s")
+    waiting = asyncio.create_task(client.pop(subscriber, max=10, wait=30.0))
+    await client.push("orders", [b"a"])
+    assert [e.value for e in await waiting] == [b"a"]
+
+
+async def test_a_queue_is_found_by_name_and_by_subscriber(client: Client) -> None:
+    made = await client.create_queue("orders", content="json")
+    subscriber = await client.create_subscriber("orders", "s")
+    assert (await client.get_queue("orders")).id == made.id
+    assert (await client.get_queue(subscriber)).id == (await client.get_queue("orders/s")).id == made.id
+    assert [queue.name for queue in await client.list_queues()] == ["orders"]
+    assert [found.id for found in await client.list_subscribers("orders")] == ["orders/s"]
+
+
+async def test_text_comes_back_as_text_and_tables_go_in_whole(client: Client) -> None:
+    await client.create_queue("notes", content="text")
+    await client.push("notes", ["ä", "b"])
+    await client.push("notes", pa.table({"key": [b"k"], "value": ["c"]}))
+    elements = [e async for e in client.replay("notes").elements()]
+    assert [(e.key, e.value) for e in elements] == [(None, "ä"), (None, "b"), (b"k", "c")]
+
+
+async def test_the_same_identity_is_written_once(client: Client) -> None:
+    await client.create_queue("orders")
+    first = await client.push("orders", [b"a"], producer="p", sequence=0)
+    again = await client.push("orders", [b"a"], producer="p", sequence=0)
+    assert (again.first_offset, again.duplicate) == (first.first_offset, True)
+    assert (await client.get_queue("orders")).next_offset == 1
+
+
+async def test_a_conditional_push_is_written_only_there(client: Client) -> None:
+    await client.create_queue("orders")
+    await client.push("orders", [b"a"], expected_offset=0)
+    with pytest.raises(Conflict):
+        await client.push("orders", [b"b"], expected_offset=0)
+    assert (await client.get_queue("orders")).next_offset == 1
+
+
+async def test_seek_sleep_wakeup_and_delete(client: Client) -> None:
+    await client.create_queue("orders")
+    subscriber = await client.create_subscriber("orders", "s", "beginning")
+    await client.push("orders", [b"a", b"b", b"c"])
+    await client.pop(subscriber, max=3)
+    assert (await client.seek(subscriber, "last:2", dry_run=True)).offset == 1
+    assert (await client.get_subscriber(subscriber)).offset == 3
+    assert (await client.seek(subscriber, "last:2")).offset == 1
+    assert (await client.sleep(subscriber)).asleep
+    assert not (await client.wakeup(subscriber)).asleep
+    assert [e.value for e in await client.pop(subscriber, max=9)] == [b"b", b"c"]
+    await client.delete_subscriber(subscriber)
+    with pytest.raises(NotFound):
+        await client.pop(subscriber)
+
+
+async def test_bad_requests_are_refused_with_the_error_that_says_what_to_do(client: Client) -> None:
+    await client.create_queue("orders")
+    subscriber = await client.create_subscriber("orders", "s")
+    with pytest.raises(NotFound, match="nope"):
+        await client.push("nope", [b"a"])
+    with pytest.raises(InvalidInput, match="empty"):
+        await client.push("orders", [])
+    with pytest.raises(InvalidInput, match=r"\.\."):
+        await client.create_queue("../up")
+    with pytest.raises(OutOfRange) as out:
+        await client.seek(subscriber, "offset:9")
+    assert (out.value.first, out.value.next) == (0, 0)
+    with pytest.raises(InvalidInput):
+        await client.pop(subscriber, max=0)
+    with pytest.raises(InvalidInput):
+        await client.pop(subscriber, wait=-1)
+
+
+async def test_a_block_can_be_sealed_in_process_only(client: Client) -> None:
+    await client.create_queue("orders", block_seconds=60.0)
+    await client.push("orders", [b"a"])
+    blocks = await client.list_blocks("orders")
+    assert [(block.kind, block.count) for block in blocks] == [("hot-hot", 1)]
+    if "HotStore" not in type(client._store).__name__:
+        with pytest.raises(InvalidInput, match="in this process"):
+            await client.seal("orders")
+        return
+    assert (await client.seal("orders")).cold_offset == 1
+    stored = [block for block in await client.list_blocks("orders") if block.key]
+    assert [(block.first_offset, block.count) for block in stored] == [(0, 1)]
+
+
+async def test_closing_twice_is_allowed(client: Client) -> None:
+    await client.create_queue("orders")
+    await client.close()
+    await client.close()

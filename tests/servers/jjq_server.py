@@ -1,0 +1,80 @@
+"""`jjq serve` as a process of its own: started, killed, started again on the same port and data."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from tests.servers.waiting import free_ports, wait_until
+
+SMALL = ("--segment-bytes", "32MiB", "--journal-bytes-max", "256MiB")
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    """The environment without settings of jjq's."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("JJQ_")} | more
+
+
+class JjqServer:
+    """One server; a context manager that leaves no process behind."""
+
+    def __init__(self, folder: Path, *flags: str, small: bool = True) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.log = folder / "server.log"
+        self.address = f"127.0.0.1:{free_ports(1)[0]}"
+        self._flags: Sequence[str] = (*(SMALL if small else ()), *flags)
+        self._process: subprocess.Popen[bytes] | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, "the server was not started"
+        return self._process
+
+    def start(self) -> Self:
+        """Start, and wait until it says that it listens."""
+        command = [sys.executable, "-m", "jjq", "serve", "--data", str(self.data), "--listen", self.address]
+        seen = self.log.stat().st_size if self.log.exists() else 0
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, *self._flags],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=clean_environment(),
+            )
+        wait_until(
+            lambda: b"jjq listens on" in self.log.read_bytes()[seen:] or self.process.poll() is not None,
+            "jjq listens",
+            60,
+        )
+        assert self.process.poll() is None, self.log.read_text()
+        return self
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Ask it to stop; its exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(30)
+
+    def restart(self) -> Self:
+        """kill -9 and start again."""
+        self.kill()
+        return self.start()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
