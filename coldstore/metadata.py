@@ -103,8 +103,10 @@ class BlockMetadata:
 
     @property
     def is_claim(self) -> bool:
-        """Whether this young block only says that elements in the file of a final block-to-be count."""
-        return self.kind == "young" and self.path == paths.data_path(self.file_first)
+        """Whether this young block has no file of its own, but part of a final block-to-be (commit.py)."""
+        return self.kind == "young" and (
+            self.file_first != self.first or self.path == paths.data_path(self.first)
+        )
 
 
 def block_id(first: int) -> str:

@@ -50,6 +50,9 @@ class _Sweep:
         self._objects = shelf.objects
         self._blocks = blocks
         self._before_us = before_us
+        self._live = {
+            shelf.key(young.path) for young in blocks.young
+        }  # claims may name files that begin earlier
         self._proofs: dict[int, bool] = {}
         self._young = self._orphans = self._doubtful = 0
 
@@ -78,7 +81,7 @@ class _Sweep:
         """Decide on a young data file that starts below the end of the final blocks."""
         try:
             young = self._shelf.find(first, "young")
-            if self._is_copy(key, first):
+            if key in self._live or self._is_copy(key, first):
                 return
             if young is not None and self._shelf.key(young.path) == key:
                 self._sweep_young(young)

@@ -172,7 +172,7 @@ class _Walk:
         data = self._read_data(block, key)
         if data is not None:
             try:
-                table = self._shelf.open(block, data).read()
+                table = self._shelf.open(block, data).read(block.first - block.file_first)
                 wrong = list(_contradictions(table, block, self._shelf.settings.content))
             except DataLoss as loss:
                 wrong = [str(loss)]

@@ -7,18 +7,23 @@ the end the queue must verify and hold everything that either owner was told is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from coldstore import paths
-from coldstore.block import BlockFile
+from coldstore import block, limits, paths
+from coldstore.block import BlockFile, Encoded
+from coldstore.blocks import BlockList
 from coldstore.chance import SeededChance
+from coldstore.clock import ManualClock
 from coldstore.coldqueue import ColdQueue
 from coldstore.errors import Conflict, NotFound
 from coldstore.metadata import BlockMetadata
+from coldstore.objects.memory import MemoryObjects
+from coldstore.queue import QueueSettings
 from coldstore.shelf import Shelf
 from coldstore.store import ColdStore
 from tests.coldstore.interleave import Actor, Stepped, World, explore
@@ -41,14 +46,17 @@ def write(first: int, count: int, said: str, *, final: bool) -> Deed:
 
 def merge(queue: ColdQueue, epoch: int) -> pa.Table:
     queue.merge(epoch=epoch)
+    return elements(0, 1).slice(0, 0)
+
+
+def sweep(queue: ColdQueue, epoch: int) -> pa.Table:
     queue.sweep(grace_seconds=-1.0)
     return elements(0, 1).slice(0, 0)
 
 
 class Owners(World):
     def __init__(self, setting: Callable[[Made], None], a: Deed, b: Deed) -> None:
-        self.made = Made()
-        setting(self.made)
+        self.made = copied(_settings(setting))
         self._deeds = {"A": a, "B": b}
         self.stored: list[tuple[int, Any]] = []
         self.outcomes: dict[str, str] = {}
@@ -121,6 +129,40 @@ class Owners(World):
         assert self.outcomes["B"] == "stored", "the owner must be able to go on"
 
 
+@functools.cache
+def _settings(setting: Callable[[Made], None]) -> Made:
+    made = Made()
+    setting(made)
+    return made
+
+
+def copied(made: Made) -> Made:
+    """The same store an hour later: its young blocks are due for a merge."""
+    clock = ManualClock()
+    objects = MemoryObjects(clock)
+    for key, data in contents(made.objects).items():
+        objects.put(key, data)
+    clock.advance(limits.YOUNG_SECONDS_MAX)
+    return Made(clock, objects)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def files_encoded_once() -> Iterator[None]:
+    """The same elements are encoded again and again; their bytes are the same."""
+    encode = block.encode
+    known: dict[bytes, bytes] = {}
+
+    def remembered(table: pa.Table, settings: QueueSettings) -> Encoded:
+        name = repr((table.to_pylist(), settings)).encode()
+        if name not in known:
+            known[name] = b"".join(encode(table, settings))
+        return Encoded.of(known[name])
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(block, "encode", remembered)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def one_step_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """An actor is one thread."""
@@ -140,11 +182,27 @@ def final_and_young(made: Made) -> None:
     made.push(2, epoch=1, final=False, said="old")
 
 
-def two_young_that_are_due(made: Made) -> None:
+def two_young(made: Made) -> None:
     made.push(3, epoch=1)
     made.push(2, epoch=1, final=False, said="old")
     made.push(2, epoch=1, final=False, said="old")
-    made.clock.advance(4_000)
+
+
+def merged_and_not_swept(made: Made) -> None:
+    two_young(made)
+    made.clock.advance(limits.YOUNG_SECONDS_MAX)
+    assert made.queue.merge()
+
+
+def long_ago(deed: Deed) -> Deed:
+    """The deed of an owner that knows the queue as it was when it had one block, and slept since."""
+
+    def slept(queue: ColdQueue, epoch: int) -> pa.Table:
+        blocks = queue.list_blocks()
+        queue._blocks = BlockList(queue.settings.id, blocks.columns, 1)
+        return deed(queue, epoch)
+
+    return slept
 
 
 SCENES: dict[str, tuple[Callable[[Made], None], Deed, Deed]] = {
@@ -167,9 +225,13 @@ SCENES: dict[str, tuple[Callable[[Made], None], Deed, Deed]] = {
         write(5, 2, "a", final=False),
         write(5, 3, "b", final=True),
     ),
-    "merge against merge": (two_young_that_are_due, merge, merge),
-    "merge against final over young": (two_young_that_are_due, merge, write(7, 2, "b", final=True)),
-    "young against merge": (two_young_that_are_due, write(7, 2, "a", final=False), merge),
+    "merge against merge": (two_young, merge, merge),
+    "merge against final over young": (two_young, merge, write(7, 2, "b", final=True)),
+    "sweep against merge": (two_young, sweep, merge),
+    "sweep of merged against young": (merged_and_not_swept, sweep, write(7, 2, "b", final=False)),
+    "young of long ago against sweep": (merged_and_not_swept, long_ago(write(3, 2, "a", final=False)), sweep),
+    "final of long ago against sweep": (merged_and_not_swept, long_ago(write(3, 9, "a", final=True)), sweep),
+    "young against merge": (two_young, write(7, 2, "a", final=False), merge),
 }
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,3 +115,10 @@ def said(batch: pa.RecordBatch) -> list[bytes]:
     """The values of a batch."""
     found: list[bytes] = batch.column("value").to_pylist()
     return found
+
+
+async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    """Return when `condition` holds; fail if it does not in time."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.001)

@@ -69,7 +69,6 @@ async def test_batches_are_arrow_and_confirmed_one_after_the_other(client: Clien
         async for batch in subscription.batches():
             assert batch.column("value").to_pylist() == numbers(1, 10)
             break
-        assert (await subscription.next_batch() if False else batch).num_rows == 9
         await subscription.confirm()
     assert await offset(client) == 10
 
@@ -150,7 +149,6 @@ async def test_what_is_read_ahead_is_bounded(faulty: FaultyStore) -> None:
     for _ in range(30):
         await client.push("orders", [bytes(1 << 20)])
     read = 0
-    inner = faulty.inner.slice_of = None
     queue = faulty.inner.queues["orders"]
     original = queue.slice
 
@@ -160,7 +158,6 @@ async def test_what_is_read_ahead_is_bounded(faulty: FaultyStore) -> None:
         return original(start, min(count, 1))
 
     queue.slice = counting
-    assert inner is None
     async with client.subscribe("orders/s") as subscription:
         assert (await anext(subscription)).offset == 0
         for _ in range(200):

@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from jjq.v1 import jjq_pb2 as pb
-from tests.jjq.serving import Served, served
+from tests.jjq.serving import Served, served, until
 from tests.jjq.server.test_shutdown import Held, push
 
 
@@ -43,11 +43,9 @@ async def test_a_cancelled_pop_that_waited_leaves_the_position(jjq: Served) -> N
     await jjq.remote.create_queue("orders")
     await jjq.remote.create_subscriber("orders", "x")
     pop = jjq.stub.Pop(pb.PopRequest(subscriber="orders/x", wait_seconds=60))
-    while not jjq.server._drain._waiting:
-        await asyncio.sleep(0.001)
+    await until(lambda: jjq.server._drain._waiting)
     pop.cancel()
-    while jjq.server._drain._waiting:
-        await asyncio.sleep(0.001)
+    await until(lambda: not jjq.server._drain._waiting)
     await jjq.stub.Push(push())
     got = await jjq.stub.Pop(pb.PopRequest(subscriber="orders/x", wait_seconds=5))
     assert [e.offset for e in got.elements.elements] == [0]
@@ -80,5 +78,4 @@ async def test_cancelled_streams_leave_nothing_behind(jjq: Served) -> None:
         for call in (subscribe, stream, follow):
             await call.read()
             call.cancel()
-    while len(asyncio.all_tasks()) > before + 6 or len(jjq.server._streams):
-        await asyncio.sleep(0.001)
+    await until(lambda: len(asyncio.all_tasks()) <= before + 6 and not len(jjq.server._streams))

@@ -12,7 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from hotstore.port import Receipt
 from jjq.v1 import jjq_pb2 as pb
 from tests.jjq.fakestore import FakeStore
-from tests.jjq.serving import Served, numbers, served
+from tests.jjq.serving import Served, numbers, served, until
 
 ELEMENTS = pb.Elements(elements=[pb.Element(value=b"a")])
 
@@ -38,8 +38,7 @@ def push(**fields: Any) -> pb.PushRequest:
 async def stopping(jjq: Served) -> asyncio.Task[None]:
     """Begin to stop, and wait until the server has noticed."""
     task = asyncio.create_task(jjq.server.stop())
-    while not jjq.server._drain.stopping:
-        await asyncio.sleep(0)
+    await until(lambda: jjq.server._drain.stopping)
     return task
 
 
@@ -75,8 +74,7 @@ async def test_a_pop_that_waits_is_broken_off_and_has_not_moved(jjq: Served) -> 
     await jjq.remote.create_queue("orders")
     await jjq.remote.create_subscriber("orders", "x")
     pop = asyncio.ensure_future(jjq.stub.Pop(pb.PopRequest(subscriber="orders/x", wait_seconds=60)))
-    while not jjq.server._drain._waiting:
-        await asyncio.sleep(0.001)
+    await until(lambda: jjq.server._drain._waiting)
     await jjq.server.stop()
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await pop
@@ -146,7 +144,7 @@ async def test_health_says_so_and_new_calls_are_refused() -> None:
         assert status == health_pb2.HealthCheckResponse.NOT_SERVING
         async with grpc.aio.insecure_channel(jjq.server.address) as late:
             with pytest.raises(grpc.aio.AioRpcError) as caught:
-                while True:  # the listener closes a moment after health has changed
+                for _ in range(1_000):  # the listener closes a moment after health has changed
                     await late.unary_unary("/jjq.v1.Jjq/ListQueues")(b"")
             assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
         store.go.set()
