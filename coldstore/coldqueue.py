@@ -265,7 +265,10 @@ class ColdQueue:
         if not self._blocks.young:
             return 0.0
         info = self._shelf.info(self._blocks.young[0])
-        return 0.0 if info is None else (self._clock.now_us() - info.modified_us) / 1_000_000
+        if info is None:  # another writer has merged and swept it
+            self.refresh()
+            return 0.0
+        return (self._clock.now_us() - info.modified_us) / 1_000_000
 
     def _settle(self) -> None:
         """Before the first write, finish what a previous owner may have left half done (commit.py)."""

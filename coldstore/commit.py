@@ -108,11 +108,16 @@ def commit_young(
     failpoint.reach("block.data_put")
     block = BlockMetadata(kind="young", path=path, **_common(shelf, draft, encoded, before, writer))
     _put_metadata(shelf, block, writer)
-    while (final := shelf.find(final_next, "final")) is not None:  # merges that we have not seen, or worse
+    _check_not_overtaken(shelf, block, final_next)
+    return block
+
+
+def _check_not_overtaken(shelf: Shelf, block: BlockMetadata, final_next: int) -> None:
+    """Follow final blocks that we have not seen: merges, no harm, unless they hold our offsets already."""
+    while (final := shelf.find(final_next, "final")) is not None:
         if final.last >= block.first:
             raise fenced(final)
         final_next = final.next
-    return block
 
 
 def commit_final(
@@ -161,6 +166,10 @@ class _Final:
         whole = end >= self.new_first or any(block.next == end for block in self.young)
         return self.draft.first < end <= self.draft.next and whole
 
+    def leaves_to_others(self, count: int) -> bool:
+        """Whether a file that holds what we have, `count` elements in all, is not ours to replace."""
+        return count > self.draft.count and self.new_first == self.draft.next
+
     def commit(self, prefix: Draft, encoded: Encoded, copy: str | None = None) -> BlockMetadata:
         """Steps 2 to 4 for `prefix`, our draft or the first part of it."""
         block = self._metadata(prefix, encoded, copy)
@@ -203,7 +212,7 @@ def _contested(final: _Final, encoded: Encoded) -> BlockMetadata:
     if count is not None:
         if final.may_end(draft.first + count):
             return final.commit(draft.cut(draft.first, draft.first + count), Encoded.of(found.data))
-        if count > draft.count and final.new_first == draft.next:
+        if final.leaves_to_others(count):
             raise Blocked
     copy = paths.young_path(draft.first, writer.tag)
     shelf.objects.put_if_absent(shelf.key(copy), encoded)

@@ -95,7 +95,10 @@ class _Sweep:
     def _judge_claim(self, first: int) -> None:
         try:
             young = self._shelf.find(first, "young")
-            if young is not None and young.is_claim and self._covered(young):
+            if young is None:
+                return
+            claim = young.is_claim or self._is_copy(self._shelf.key(young.path), first)
+            if claim and self._covered(young):
                 self._objects.delete(paths.meta(self._shelf.name, first, "young"))
                 failpoint.reach("sweep.metadata_deleted")
                 self._orphans += 1

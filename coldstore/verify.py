@@ -215,7 +215,7 @@ class _Walk:
             first = paths.data_first(info.key)
             if first == end:
                 self._notes.append(f"{info.key} is not committed: the next owner adopts or replaces it")
-            elif first not in named:
+            elif first not in named and first not in self._missing:
                 self._report(
                     "stray file", info.key, "no metadata names it; engines that read data/ see it", first
                 )

@@ -54,6 +54,7 @@ CREATE VIEW IF NOT EXISTS subscribers_by_block AS
     SELECT q.name AS queue, s.block, count(*) AS subscribers, list(s.name ORDER BY s.name) AS names
     FROM subscribers s JOIN queues q ON q.id = s.queue_id GROUP BY q.name, s.block;
 """
+# A queue's name is not updated: it never changes, and an update of a unique column costs an index change.
 _MERGE: Final = {
     "new_queues": """MERGE INTO queues t USING new_queues n ON t.id = n.id
     WHEN MATCHED THEN UPDATE SET content = n.content, block_bytes = n.block_bytes,
@@ -71,9 +72,8 @@ _DELETE_OTHERS: Final = (
     "DELETE FROM queues WHERE id NOT IN (SELECT id FROM new_queues)",
 )
 _DELETE_GONE: Final = (
-    """DELETE FROM subscribers WHERE (id IN (SELECT id FROM gone) OR queue_id IN (SELECT id FROM gone))
-    AND id NOT IN (SELECT id FROM new_subscribers)""",
-    """DELETE FROM queues WHERE id IN (SELECT id FROM gone) AND id NOT IN (SELECT id FROM new_queues)""",
+    "DELETE FROM subscribers WHERE id IN (SELECT id FROM gone) OR queue_id IN (SELECT id FROM gone)",
+    "DELETE FROM queues WHERE id IN (SELECT id FROM gone)",
 )
 # Enough, for what is not new either stays as it was checked or is deleted with its queue.
 _ORPHANS: Final = "SELECT n.id FROM new_subscribers n ANTI JOIN queues q ON q.id = n.queue_id LIMIT 1"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from coldstore.chance import Chance
 from coldstore.clock import Clock
-from coldstore.errors import JjqError
+from coldstore.errors import JjqError, Unavailable
 from coldstore.store import ColdStore
 from hotstore.admission import Admission, Usage
 from hotstore.checkpoint import Checkpointer
@@ -141,6 +141,11 @@ class Engine:
         log.critical("the journal failed, nothing more is acknowledged: %s", error)
         if not self.failed.done():
             self.failed.set_result(error)
+        self._end_waits(f"the journal failed ({error}); start the server again")
+
+    def _end_waits(self, why: str) -> None:
+        for queue in self.registry.queues.values():
+            queue.end_waits(Unavailable(why))
 
     async def _warm(self) -> None:
         """Load the blocks that awake subscribers are in, as far as the budget goes."""
@@ -169,6 +174,7 @@ class Engine:
         if clean:
             await self._settle()
         await self.sealer.close()
+        self._end_waits("the store is closing; retry when it is back")
         await self.committer.close()
         try:
             await self._runners.load.run(lambda: self.journal.close(clean=self.committer.poisoned is None))

@@ -35,7 +35,7 @@ class Moves:
         return [records.positions(rows.values())] if rows else []
 
     async def commit(self, subscriber: Subscriber, base: int | None = None) -> None:
-        """Make the subscriber's present position durable. A pop says from where it moved: `base`."""
+        """Make the subscriber's present position durable. What stands on an earlier move names it: `base`."""
         entry = MoveEntry(self, subscriber, base)
         self._committer.submit(entry)
         await entry.reply
@@ -92,11 +92,14 @@ class MoveEntry:
 class StateEntry:
     """Rows of state. They are made when the group is formed, so that their order is the journal's."""
 
-    __slots__ = ("_committer", "_make", "bytes", "reply")
+    __slots__ = ("_committer", "_make", "_undo", "bytes", "reply")
 
-    def __init__(self, committer: Committer, make: Callable[[], list[Record]]) -> None:
+    def __init__(
+        self, committer: Committer, make: Callable[[], list[Record]], undo: Callable[[], None] | None
+    ) -> None:
         self._committer = committer
         self._make = make
+        self._undo = undo
         self.bytes = 1_024
         self.reply: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -114,13 +117,20 @@ class StateEntry:
             self.reply.set_result(sequence)
 
     def fail(self, error: Exception) -> None:
+        if self._undo is not None:
+            self._undo()
         if not self.reply.done():
             self.reply.set_exception(error)
 
 
-async def commit_state(committer: Committer, make: Callable[[], list[Record]]) -> int:
-    """Journal what `make` returns; gives the journal's sequence number of it."""
-    entry = StateEntry(committer, make)
+async def commit_state(
+    committer: Committer, make: Callable[[], list[Record]], undo: Callable[[], None] | None = None
+) -> int:
+    """Journal what `make` returns; gives the journal's sequence number of it.
+
+    Where the write fails, `undo` runs before the next group is formed; whoever awaits hears of it later.
+    """
+    entry = StateEntry(committer, make, undo)
     committer.submit(entry)
     return await entry.reply
 

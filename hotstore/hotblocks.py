@@ -97,9 +97,20 @@ class HotBlocks:
                 self._drop(block)
 
     def add(self, queue: HotQueue, batch: pa.RecordBatch, first: int) -> HotBlock:
-        """Take a block that is in memory already, as at the end of a seal."""
+        """Take a block that is in memory; one that holds all of it already is returned instead.
+
+        Loaded blocks never overlap, or one would hide another from `find`: young blocks that were
+        merged into this one hand their readers over to it and go.
+        """
         block = HotBlock(queue, batch, first)
         block.used = self._clock.monotonic()
+        whole = self.find(queue, first)
+        if whole is not None and whole.next >= block.next:
+            return whole
+        for part in [b for b in self._loaded.get(queue.number, ([], []))[1] if first <= b.first < block.next]:
+            block.readers |= part.readers
+            self._reading.update(dict.fromkeys(part.readers, block))
+            self._drop(part)
         firsts, blocks = self._loaded.setdefault(queue.number, ([], []))
         index = bisect_right(firsts, first)
         firsts.insert(index, first)
@@ -132,9 +143,6 @@ class HotBlocks:
         if offset >= queue.cold.next_offset:
             raise queue.damage or DataLoss(f"queue {queue.name}: no block holds offset {offset}")
         wanted = queue.cold.block_for(offset)
-        block = self.find(queue, wanted.first)
-        if block is not None and offset < block.next:
-            return block  # hidden from `find` by a younger, smaller block that was merged into it
         task = self._loading.get((queue.number, wanted.first))
         if task is None:
             await self._wait_for_room(wanted.raw_bytes)
@@ -165,7 +173,7 @@ class HotBlocks:
             self.loads += 1
             batch = await self._runner.run(lambda: one_batch(read_around(cold, first)))
             start = batch.column("offset")[0].as_py()
-            return self.find(queue, first) or self.add(queue, batch, start)
+            return self.add(queue, batch, start)
         finally:
             self._loading_bytes -= size
             del self._loading[queue.number, first]

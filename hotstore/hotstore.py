@@ -10,14 +10,15 @@ in the data path. Start it with `opening.open_store`, which recovers the journal
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 
 import pyarrow as pa
 
 from coldstore.batch import check_content, check_payload
 from coldstore.chance import Chance
 from coldstore.clock import Clock
-from coldstore.errors import Conflict, InvalidInput, JjqError
+from coldstore.errors import Conflict, InvalidInput, JjqError, NotFound
 from coldstore.limits import BLOCK_BYTES_DEFAULT, BLOCK_SECONDS_DEFAULT, OFFSET_MAX
 from coldstore.paths import check_name
 from coldstore.queue import QueueSettings, check_settings
@@ -26,6 +27,7 @@ from hotstore.admission import Admission
 from hotstore.committer import Committer
 from hotstore.entries import commit_state
 from hotstore.hotblocks import HotBlocks
+from hotstore.journal import Record
 from hotstore.listing import list_blocks
 from hotstore.places import QueuePlace
 from hotstore.port import STAGES, BlockInfo, Popped, QueueInfo, Receipt, Resolved, Stage, SubscriberInfo
@@ -159,14 +161,19 @@ class HotStore:
         subscriber = self._registry.add_subscriber(found, name, start, clamp, self._clock.now_us())
         subscriber.place(resolved.offset, resolved.offset)
         try:
-            await self._store(subscriber)
+            await self._store(subscriber, undo=lambda: self._registry.drop_subscriber(subscriber))
         except JjqError:
             self._registry.drop_subscriber(subscriber)
             raise
         return subscriber.info(resolved)
 
-    async def _store(self, subscriber: Subscriber) -> None:
-        await commit_state(self._committer, lambda: [records.rows(records.SUBSCRIBERS, [subscriber.row()])])
+    async def _store(self, subscriber: Subscriber, undo: Callable[[], None] | None = None) -> None:
+        def row() -> list[Record]:  # never after the record that it is gone
+            return [] if subscriber.deleted else [records.rows(records.SUBSCRIBERS, [subscriber.row()])]
+
+        await commit_state(self._committer, row, undo)
+        if subscriber.deleted:
+            raise NotFound(f"subscriber {subscriber.id} is gone: create it again")
         subscriber.stored = True
 
     async def _existing(self, subscriber: Subscriber, start: str, clamp: bool) -> SubscriberInfo:
@@ -195,7 +202,17 @@ class HotStore:
 
     async def delete_subscriber(self, subscriber: str) -> None:
         found = await self._registry.subscriber(subscriber)
-        await commit_state(self._committer, lambda: [records.rows(records.GONE, [[found.number]])])
+        if found.deleted:
+            raise NotFound(f"subscriber {subscriber} is being deleted")
+
+        def gone() -> list[Record]:  # from this record on, none may bring it back
+            found.deleted = True
+            return [records.rows(records.GONE, [[found.number]])]
+
+        def stay() -> None:
+            found.deleted = False
+
+        await commit_state(self._committer, gone, undo=stay)
         self._registry.drop_subscriber(found)
         self._blocks.leave(found)
         found.queue.wake()
@@ -278,7 +295,7 @@ class HotStore:
 
     async def read(
         self, queue: str, start: str = "beginning", end: str | None = None, *, follow: bool = False
-    ) -> AsyncIterator[pa.RecordBatch]:
+    ) -> AsyncGenerator[pa.RecordBatch, None]:
         if follow and end is not None:
             raise InvalidInput("a read that follows has no end: leave out end, or follow")
         found = await self._registry.queue(queue)
@@ -291,8 +308,9 @@ class HotStore:
             raise InvalidInput(
                 f"the read starts at {first}, after its end {last}: swap or correct start and end"
             )
-        async for batch in self._reading.read(found, first, last):
-            yield batch
+        async with aclosing(self._reading.read(found, first, last)) as batches:
+            async for batch in batches:
+                yield batch
 
 
 def _check_read(rows: int, wait: float) -> None:

@@ -88,7 +88,12 @@ class Producers:
         return [producer, [[p.sequence, p.first, p.count, p.timestamp_us] for p in known]] if known else None
 
     def restore(self, producer: str, receipts: list[list[int]]) -> None:
-        self._known[producer] = deque((Pushed(*r) for r in receipts), maxlen=PRODUCER_RECEIPTS_MAX)
+        """Take a row of a checkpoint; what was pushed in the very group that wrote it is newer, and stays."""
+        row = [Pushed(*receipt) for receipt in receipts]
+        newer = [pushed for pushed in self._known.pop(producer, ()) if pushed.first > row[-1].first]
+        self._known[producer] = deque(row, maxlen=PRODUCER_RECEIPTS_MAX)
+        for pushed in newer:
+            self.remember(producer, pushed)
 
 
 def check_identity(producer: str | None, sequence: int | None) -> None:

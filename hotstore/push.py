@@ -69,7 +69,7 @@ class PushEntry:
         self.queue.publish(sequence)
         self._leave()
         if self.error is not None:
-            self._refuse(self.error)
+            self.refuse(self.error)
         elif self.stage == "cold":
             first, count = (
                 (self.twin.first, self.twin.count) if self.twin else (self.first, self.payload.num_rows)
@@ -85,7 +85,7 @@ class PushEntry:
     def fail(self, error: Exception) -> None:
         self.queue.discard()
         self._leave()
-        self._refuse(error)
+        self.refuse(error)
 
     def _leave(self) -> None:
         if self.on_settled is not None:
@@ -101,6 +101,6 @@ class PushEntry:
         else:
             self.reply.set_result(Receipt(self.first, self.payload.num_rows, self.timestamp_us, stage))
 
-    def _refuse(self, error: Exception) -> None:
+    def refuse(self, error: Exception) -> None:
         if not self.reply.done():
             self.reply.set_exception(error)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from coldstore.clock import Clock
 from coldstore.coldqueue import ColdQueue
-from coldstore.errors import Conflict, DataLoss
+from coldstore.errors import Conflict, DataLoss, Unavailable
 from coldstore.queue import QueueSettings
 from hotstore import records
 from hotstore.admission import Usage
@@ -58,6 +58,7 @@ class HotQueue:
         self._group: list[PushEntry] = []
         self._writes: list[tuple[pa.RecordBatch, int]] = []  # payloads of the group, and their bytes
         self._readers: set[asyncio.Future[None]] = set()
+        self._ended: Unavailable | None = None
         self._cold_waiters: list[tuple[int, PushEntry]] = []
 
     # The writer ---------------------------------------------------------------------------------
@@ -178,9 +179,20 @@ class HotQueue:
         reader: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._readers.add(reader)
         try:
-            await reader
+            if self._ended is None:
+                await reader
         finally:
             self._readers.discard(reader)
+        if self._ended is not None:
+            raise self._ended.with_traceback(None)
+
+    def end_waits(self, error: Unavailable) -> None:
+        """Nothing will come any more: tell those who wait for elements, or for the cold store."""
+        self._ended = error
+        self.wake()
+        waiting, self._cold_waiters = self._cold_waiters, []
+        for _, entry in waiting:
+            entry.refuse(error)
 
     def in_memory(self, position: int) -> TailBlock | None:
         """The unsealed block that holds `position`."""

@@ -8,7 +8,7 @@ changes what it finds and never what it skips.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import pyarrow as pa
 
@@ -37,10 +37,10 @@ class Reading:
         popped = await self._take(subscriber, rows, wait, position)
         if not popped.batch.num_rows:
             return popped
-        again = popped.position != subscriber.offset
+        base = subscriber.offset
         subscriber.previous, subscriber.offset = popped.position, popped.next
         self._after_move(subscriber)
-        await self._moves.commit(subscriber, base=None if again else popped.position)
+        await self._moves.commit(subscriber, base)
         return popped
 
     async def peek(self, subscriber: Subscriber, rows: int, wait: float) -> Popped:
@@ -56,7 +56,9 @@ class Reading:
             )
         if offset > subscriber.offset:
             self.place(subscriber, offset)
-        await self._moves.commit(subscriber)
+            await self._moves.commit(subscriber)
+        elif offset > subscriber.durable[1]:  # a pop went there, but is still on its way to the disk
+            await self._moves.commit(subscriber, subscriber.offset)
 
     async def seek(self, subscriber: Subscriber, offset: int) -> None:
         self.place(subscriber, offset)
@@ -116,7 +118,9 @@ class Reading:
         self._blocks.prefetch(queue, hot, start + rows)
         return hot.slice(start, rows, READ_BATCH_BYTES)
 
-    async def read(self, queue: HotQueue, start: int, end: int | None) -> AsyncIterator[pa.RecordBatch]:
+    async def read(
+        self, queue: HotQueue, start: int, end: int | None
+    ) -> AsyncGenerator[pa.RecordBatch, None]:
         """Elements from `start` up to `end`, or for ever."""
         reader = object()
         position = start

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from coldstore.clock import Clock
 from coldstore.coldqueue import ColdQueue
-from coldstore.errors import DataLoss, InvalidInput, NotFound
+from coldstore.errors import DataLoss, InvalidInput, JjqError, NotFound
 from coldstore.paths import check_name
 from coldstore.queue import QueueSettings
 from coldstore.store import ColdStore
@@ -61,6 +61,11 @@ class Registry:
         self.queues[queue.name] = queue
         self.by_number[number] = queue
         return queue
+
+    def _drop_queue(self, queue: HotQueue) -> None:
+        """The journal does not know of it."""
+        self.changed_queues.discard(queue)
+        del self.queues[queue.name], self.by_number[queue.number]
 
     def _grown(self, queue: HotQueue) -> None:
         self.changed_queues.add(queue)
@@ -173,11 +178,14 @@ class Registry:
             reconcile(queue, cold)
             self._usage.unsealed_bytes += queue.unsealed_bytes - before
             return queue
-        queue = self.add_queue(cold.settings)
-        reconcile(queue, cold)
-        fresh = queue
-        await commit_state(self._committer, lambda: [records.rows(records.QUEUES, [fresh.row()])])
-        return queue
+        fresh = self.add_queue(cold.settings)
+        try:
+            await commit_state(self._committer, lambda: [records.rows(records.QUEUES, [fresh.row()])])
+        except JjqError:
+            self._drop_queue(fresh)
+            raise
+        reconcile(fresh, cold)  # only now is it open: a push before its row would be lost in a restart
+        return fresh
 
 
 def reconcile(queue: HotQueue, cold: ColdQueue) -> None:

@@ -97,7 +97,7 @@ class SegmentScan:
 
     def _batch(self, position: int, at: int) -> Found | None:
         header = frame.decode_batch(self._window, at, self.number, position, self._identity)
-        if header is None or position + header.span > self.bytes:
+        if header is None:
             return None
         self._identity = header.identity
         start = self._look(position, frame.HEADER_BYTES + header.body_bytes) + frame.HEADER_BYTES

@@ -195,15 +195,14 @@ class Producer:
     async def _recover(self) -> None:
         """Nothing is under way: send again what failed, one by one, in order."""
         for flight in list(self._flights.values()):
-            if not flight.batch.done:  # it may have been given up with one before it
-                await self._repeat(flight)
+            await self._repeat(flight)
         self._failed = False
 
     async def _repeat(self, flight: _Flight) -> None:
         deadline = flight.batch.born + self._settings.deadline
         backoff = Backoff(self._clock, self._chance, deadline)
         behind = isinstance(flight.error, Conflict)  # refused because one before it had failed
-        while not flight.batch.done:
+        while not flight.batch.done:  # it is from the start if it was given up with one before it
             match flight.error:
                 case Unavailable() | Exhausted() as error:
                     pause = error.retry_after if isinstance(error, Exhausted) else 0.0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import orjson
 
 from coldstore.errors import InvalidInput
-from jjq.cli.output import time_text
+from jjq.cli.output import time_text, write
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,22 +37,19 @@ def print_elements(batch: pa.RecordBatch, form: Form) -> None:
     """Print a batch and push it out, so that whoever reads sees it at once."""
     from coldstore.batch import elements
 
-    out = sys.stdout.buffer
-    if batch.num_rows:
-        if form == "values":
-            out.write(b"\n".join(batch.column("value").cast("binary").to_pylist()) + b"\n")
-        elif form == "json":
-            lines = [orjson.dumps(as_json(element)) for element in elements(batch)]
-            out.write(b"\n".join(lines) + b"\n")
-        else:
-            out.write("".join(map(_columns, elements(batch))).encode("utf-8", "replace"))
-    out.flush()
+    if form == "values":
+        lines = batch.column("value").cast("binary").to_pylist()
+    elif form == "json":
+        lines = [orjson.dumps(as_json(element)) for element in elements(batch)]
+    else:
+        lines = [_columns(element).encode("utf-8", "replace") for element in elements(batch)]
+    write(b"".join(line + b"\n" for line in lines))
 
 
 def _columns(element: Element) -> str:
     key = "" if element.key is None else f"  {_text(element.key)}"
     headers = "".join(f"  {name}={_text(value)}" for name, value in element.headers.items())
-    return f"{element.offset:>10}  {time_text(element.timestamp)}{key}{headers}  {_text(element.value)}\n"
+    return f"{element.offset:>10}  {time_text(element.timestamp)}{key}{headers}  {_text(element.value)}"
 
 
 def _text(value: bytes | str) -> str:

@@ -14,8 +14,16 @@ _WIDE = 10_000  # a table that is not on a terminal is never wrapped
 
 def print_json(value: Any) -> None:
     """One line of JSON; times become text."""
-    sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z))
-    sys.stdout.buffer.flush()
+    write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z))
+
+
+def write(data: bytes) -> None:
+    """All of `data` to standard output, at once. Unbuffered (python -u) a pipe takes only as much as fits."""
+    out = sys.stdout.buffer
+    left = memoryview(data)
+    while left:
+        left = left[out.write(left) :]
+    out.flush()
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
@@ -69,10 +77,14 @@ def bytes_text(count: int | None) -> str:
 def _print(table: Any) -> None:
     from rich.console import Console
 
-    console = Console(file=sys.stdout, soft_wrap=False, highlight=False)
-    if not console.is_terminal:
-        console = Console(file=sys.stdout, width=_WIDE, highlight=False)
-    console.print(table)
+    console = Console(file=sys.stdout, highlight=False)
+    if console.is_terminal:
+        console.print(table)
+        return
+    wide = Console(width=_WIDE, highlight=False, color_system=None)
+    with wide.capture() as captured:
+        wide.print(table)
+    sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
 def _shown(cell: object) -> str:

@@ -14,15 +14,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from coldstore import block, limits, paths
+from coldstore import block, commit, limits, paths
 from coldstore.block import BlockFile, Encoded
 from coldstore.blocks import BlockList
 from coldstore.chance import SeededChance
 from coldstore.clock import ManualClock
 from coldstore.coldqueue import ColdQueue
-from coldstore.errors import Conflict, NotFound
+from coldstore.commit import _Final
+from coldstore.draft import Draft
+from coldstore.errors import Conflict, DataLoss, NotFound
 from coldstore.metadata import BlockMetadata
 from coldstore.objects.memory import MemoryObjects
+from coldstore.objects.port import whole
 from coldstore.queue import QueueSettings
 from coldstore.shelf import Shelf
 from coldstore.store import ColdStore
@@ -227,6 +230,7 @@ SCENES: dict[str, tuple[Callable[[Made], None], Deed, Deed]] = {
     ),
     "merge against merge": (two_young, merge, merge),
     "merge against final over young": (two_young, merge, write(7, 2, "b", final=True)),
+    "final over young against merge": (two_young, write(7, 2, "a", final=True), merge),
     "sweep against merge": (two_young, sweep, merge),
     "sweep of merged against young": (merged_and_not_swept, sweep, write(7, 2, "b", final=False)),
     "young of long ago against sweep": (merged_and_not_swept, long_ago(write(3, 2, "a", final=False)), sweep),
@@ -238,8 +242,39 @@ SCENES: dict[str, tuple[Callable[[Made], None], Deed, Deed]] = {
 @pytest.mark.parametrize("scene", SCENES)
 def test_two_owners_lose_nothing_in_any_order(scene: str) -> None:
     runs = sum(1 for _ in explore(lambda: Owners(*SCENES[scene])))
-    print(scene, runs)
     assert runs > 2
+
+
+def _swapped_at_once(
+    final: _Final, prefix: Draft, encoded: Encoded, copy: str | None = None
+) -> BlockMetadata:
+    if copy is not None:
+        final.shelf.objects.put(final.key, whole(encoded))
+    return COMMIT(final, prefix, encoded, None)
+
+
+COMMIT = _Final.commit
+BUGS: dict[str, tuple[str, object, str]] = {
+    "no claim": ("_Final.new_first", property(lambda final: final.draft.next), "final against young"),
+    "no look behind": ("_check_not_overtaken", lambda *_: None, "young of long ago against sweep"),
+    "merge replaces what may be claimed": (
+        "_Final.leaves_to_others",
+        lambda *_: False,
+        "final over young against merge",
+    ),
+    "swap before the claim": ("_Final.commit", _swapped_at_once, "other elements"),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_bug_in_the_protocol_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trust the judge: each of these has been, or could have been, a bug."""
+    where, wrong, scene = BUGS[bug]
+    *outer, name = where.split(".")
+    monkeypatch.setattr(_Final if outer else commit, name, wrong)
+    with pytest.raises((AssertionError, DataLoss)):
+        for _ in explore(lambda: Owners(*SCENES[scene])):
+            pass
 
 
 def test_the_explorer_finds_every_outcome() -> None:

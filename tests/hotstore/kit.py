@@ -30,6 +30,7 @@ from hotstore.port import Popped, Receipt, Stage
 from hotstore.relational import NoCatalog
 from hotstore.settings import HotSettings
 from hotstore.simdisk import PowerCut, SimDisk
+from hotstore.simdisk import Verb as DiskVerb
 from hotstore.spares import Inline
 
 T = TypeVar("T")
@@ -55,12 +56,26 @@ class _Fault:
     mode: Literal["before", "after", "cut-before", "cut-after"]
 
 
+class Disk(SimDisk):
+    """A simulated disk that tells when the machine stops, whoever notices."""
+
+    on_cut: Callable[[], None] = staticmethod(lambda: None)
+
+    def strike(self, verb: DiskVerb, *, change: bool) -> int | None:
+        try:
+            return super().strike(verb, change=change)
+        except PowerCut:
+            self.on_cut()
+            raise
+
+
 class FaultyObjects:
     """An object store that fails as it is told to; `after` does the work and loses the reply."""
 
     def __init__(self, inner: ObjectStore) -> None:
         self.inner = inner
         self.down = False
+        self.on_cut: Callable[[], None] = lambda: None
         self.calls: dict[str, int] = dict.fromkeys(VERBS, 0)
         self._faults: list[_Fault] = []
 
@@ -107,11 +122,13 @@ class FaultyObjects:
         self.calls[verb] += 1
         due = self._due(verb)
         if "cut-before" in due:
+            self.on_cut()
             raise PowerCut
         if self.down or "before" in due:
             raise Unavailable("the object store is away, by order of a test")
         result = work()
         if "cut-after" in due:
+            self.on_cut()
             raise PowerCut
         if due:
             raise Unavailable("the reply was lost, by order of a test")
@@ -151,7 +168,7 @@ class World:
     def __init__(self, seed: int = 0, hot: HotSettings | None = None, **changes: Any) -> None:
         self.clock = ManualClock()
         self.chance = SeededChance(seed)
-        self.disk = SimDisk(self.clock)
+        self.disk = Disk(self.clock)
         self.objects = FaultyObjects(MemoryObjects(self.clock))
         self.settings = hot or settings(**changes)
         self.free_bytes = 1 << 40
@@ -209,14 +226,16 @@ class World:
         loop = asyncio.get_running_loop()
         self._cut = cut = loop.create_future()
 
-        def noticed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-            if isinstance(context.get("exception"), PowerCut):
-                if not cut.done():
-                    cut.set_result(None)
-            else:
+        def stopped() -> None:
+            if not cut.done():
+                cut.set_result(None)
+
+        def quietly(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+            if not isinstance(context.get("exception"), PowerCut):
                 loop.default_exception_handler(context)
 
-        loop.set_exception_handler(noticed)
+        self.disk.on_cut = self.objects.on_cut = stopped
+        loop.set_exception_handler(quietly)
 
     async def until_cut(self, work: Awaitable[T]) -> T:
         """The result of `work`, or PowerCut if the machine stops meanwhile, in whichever part of it."""

@@ -120,7 +120,9 @@ class FakeStore:
         return found, replace(known, lag=found.next_offset - known.offset)
 
     def _place(self, queue: Queue, known: SubscriberInfo, previous: int, offset: int) -> SubscriberInfo:
-        moved = replace(known, previous=previous, offset=offset, lag=queue.next_offset - offset, resolved=None)
+        moved = replace(
+            known, previous=previous, offset=offset, lag=queue.next_offset - offset, resolved=None
+        )
         queue.subscribers[known.name] = moved
         return moved
 
@@ -264,4 +266,4 @@ class FakeStore:
                 position += batch.num_rows
                 continue
             async with found.grown:
-                await found.grown.wait_for(lambda: found.next_offset > position)
+                await found.grown.wait_for(lambda at=position: found.next_offset > at)  # type: ignore[misc]

@@ -26,6 +26,13 @@ async def jjq(any_store: Any) -> AsyncIterator[Served]:
 
 
 @pytest.fixture
+async def hot(tmp_path: Path) -> AsyncIterator[Served]:
+    """A server over the real store."""
+    async with some_store("hot", tmp_path) as store, served(store) as all_of_it:
+        yield all_of_it
+
+
+@pytest.fixture
 async def fake() -> AsyncIterator[Served]:
     """A server over the fake, where the kind of store does not matter."""
     async with served(FakeStore()) as all_of_it:

@@ -120,5 +120,13 @@ def said(batch: pa.RecordBatch) -> list[bytes]:
 async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
     """Return when `condition` holds; fail if it does not in time."""
     async with asyncio.timeout(seconds):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - most conditions have no event
             await asyncio.sleep(0.001)
+
+
+async def rest(call: Any) -> list[Any]:
+    """What a stream still has to say."""
+    found = []
+    while (message := await call.read()) is not grpc.aio.EOF:
+        found.append(message)
+    return found

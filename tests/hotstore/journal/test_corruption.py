@@ -150,6 +150,17 @@ def test_the_last_batch_alone_may_be_cut_but_not_after_a_clean_close(clean: bool
     assert [(report.kind, report.first) for report in damage] == [(kind, 1)]
 
 
+def test_a_clean_close_with_something_behind_its_end_is_not_believed() -> None:
+    disk = SimDisk()
+    journal = opened(disk)
+    journal.append([Record(1, b"x")])
+    journal.close()
+    disk.corrupt(FIRST, 2 * PAGE_BYTES + 9, 0x01)
+    journal = opened(disk, seed=2)
+    assert [(report.kind, report.first) for report in journal.damage] == [("torn", 1)]
+    assert FIRST not in disk.files(), "the journal writes on where it does not know what lies"
+
+
 def test_of_a_group_that_was_not_synced_nothing_after_its_torn_batch_is_delivered() -> None:
     # Given a batch that was synced, and two that were not, of which the first did not reach the disk
     disk = SimDisk()

@@ -152,6 +152,21 @@ def test_on_a_full_disk_a_torn_tail_is_kept_by_moving_the_whole_segment() -> Non
     assert last not in disk.files()
 
 
+def test_on_a_full_disk_a_damaged_segment_is_not_recycled_but_moved_when_it_is_trimmed() -> None:
+    disk, model = SimDisk(capacity_bytes=6 * SEGMENT_BYTES), Model()
+    full(disk, model)
+    disk.capacity_bytes -= disk.free_bytes()
+    disk.crash()
+    first = min(disk.files())
+    disk.corrupt(first, 2 * PAGE_BYTES + 80, 0xFF)
+    damaged = disk.files()[first]
+    journal = opened(disk, seed=2)
+    assert disk.files()[first] == damaged
+    journal.trim(journal.next_sequence)
+    assert first not in disk.files()
+    assert disk.files()[f"quarantine/{first}"] == damaged
+
+
 def test_a_close_without_room_for_the_mark_is_only_not_a_clean_one() -> None:
     for verb in ("open", "write", "sync", "rename"):
         disk, model = SimDisk(), Model()

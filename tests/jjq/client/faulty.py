@@ -32,6 +32,7 @@ class FaultyStore:
         self.inner = inner
         self.judges: dict[str, Judge] = {}
         self.calls: dict[str, int] = {}
+        self.asked: list[tuple[str, dict[str, Any]]] = []
         self.under_way = 0
         self.most_under_way = 0
         self.gates: dict[str, asyncio.Event] = {}  # replies of a verb wait for its gate, if there is one
@@ -49,6 +50,7 @@ class FaultyStore:
         async def call(*args: Any, **kwargs: Any) -> Any:
             number = self.calls[verb] = self.calls.get(verb, 0) + 1
             fault = self.judges[verb](number - 1) if verb in self.judges else None
+            self.asked.append((verb, kwargs))
             self.under_way += 1
             self.most_under_way = max(self.most_under_way, self.under_way)
             try:

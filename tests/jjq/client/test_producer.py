@@ -214,6 +214,18 @@ async def test_a_refusal_for_now_is_waited_out(faulty: FaultyStore) -> None:
     assert faulty.calls["push"] == 4
 
 
+async def test_nothing_new_is_sent_while_a_failed_batch_waits_to_be_repeated(faulty: FaultyStore) -> None:
+    async with a_producer(faulty, batch_elements=1, linger=0.0, in_flight=4) as producer:
+        await (await producer.push(b"0"))
+        faulty.fail("push", ("before", Exhausted("full", retry_after=0.05)))
+        await producer.push(b"1")
+        await until(lambda: faulty.calls["push"] == 2)
+        for n in range(2, 6):
+            await producer.push(b"%d" % n)
+    sequences = [kwargs["sequence"] for verb, kwargs in faulty.asked if verb == "push"]
+    assert sequences == [0, 1, 1, 2, 3, 4, 5]
+
+
 async def test_an_unforeseen_error_reaches_the_caller(faulty: FaultyStore) -> None:
     async def push(*args: Any, **kwargs: Any) -> Any:
         raise ZeroDivisionError("a bug, by order of a test")

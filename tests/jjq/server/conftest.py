@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.jjq.fixtures import any_store, fake, jjq
+from tests.jjq.fixtures import any_store, fake, hot, jjq
 
-__all__ = ["any_store", "fake", "jjq"]
+__all__ = ["any_store", "fake", "hot", "jjq"]

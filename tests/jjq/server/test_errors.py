@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -32,9 +33,10 @@ class Raising(FakeStore):
         self.asked += 1
         raise self.error
 
-    async def read(self, *args: Any, **fields: Any) -> Any:
-        raise self.error
-        yield  # pragma: no cover - makes it a generator
+    async def read(self, *args: Any, **fields: Any) -> AsyncIterator[Any]:
+        if self.error:
+            raise self.error
+        yield
 
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=repr)

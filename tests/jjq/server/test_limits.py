@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import resource
+from functools import partial
 from typing import Any
 
 import grpc
@@ -17,7 +18,7 @@ from jjq.server.server import serve
 from jjq.server.settings import ServerSettings
 from jjq.v1 import jjq_pb2 as pb
 from tests.jjq.fakestore import FakeStore
-from tests.jjq.serving import ANYWHERE, Served, served, values
+from tests.jjq.serving import ANYWHERE, Served, served, until, values
 
 ELEMENTS = pb.Elements(elements=[pb.Element(value=b"a")])
 
@@ -27,7 +28,11 @@ async def test_the_largest_batch_fits_and_comes_back(jjq: Served) -> None:
     await jjq.remote.create_subscriber("orders", "x", "beginning")
     big = payload("bytes", [b"x" * (BATCH_BYTES_MAX // 2 - 1_000)] * 2)
     await jjq.remote.push("orders", big)
-    got = [len(v) for _ in range(2) for v in (await jjq.remote.pop("orders/x", 1)).batch.column("value").to_pylist()]
+    got = [
+        len(v)
+        for _ in range(2)
+        for v in (await jjq.remote.pop("orders/x", 1)).batch.column("value").to_pylist()
+    ]
     assert got == [BATCH_BYTES_MAX // 2 - 1_000] * 2
 
 
@@ -62,22 +67,28 @@ async def test_metadata_over_the_limit_is_refused(fake: Served) -> None:
     assert await fake.remote.list_queues() == []
 
 
+def _arrived(jjq: Served, pop: Any, here: int) -> bool:
+    return pop.done() or len(jjq.server._drain._waiting) > here
+
+
 async def test_calls_beyond_the_servers_limit_are_refused_and_retried() -> None:
     settings = ServerSettings(listen="127.0.0.1:0", calls_max=2)
     async with served(FakeStore(), settings) as jjq:
         await jjq.remote.create_queue("orders")
         await jjq.remote.create_subscriber("orders", "x")
-        waiting = [
-            asyncio.ensure_future(jjq.stub.Pop(pb.PopRequest(subscriber="orders/x", wait_seconds=30)))
-            for _ in range(2)
-        ]
+        waiting: list[Any] = []
+        while len(jjq.server._drain._waiting) < 2:
+            pop = asyncio.ensure_future(jjq.stub.Pop(pb.PopRequest(subscriber="orders/x", wait_seconds=30)))
+            here = len(jjq.server._drain._waiting)
+            await until(partial(_arrived, jjq, pop, here))
+            waiting.append(pop)  # or refused, while the calls before are not quite over
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            for _ in range(1_000):  # until both pops have arrived
-                await jjq.stub.ListQueues(pb.ListQueuesRequest())
+            await jjq.stub.ListQueues(pb.ListQueuesRequest())
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         listing = asyncio.ensure_future(jjq.remote.list_queues())
         for pop in waiting:
             pop.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
         assert [q.name for q in await listing] == ["orders"]
 
 
@@ -110,8 +121,9 @@ async def test_an_ipv6_address_may_be_given() -> None:
 async def test_reflection_is_off_unless_asked_for(fake: Served) -> None:
     from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-    async def services(channel: grpc.aio.Channel) -> list[str]:
-        call = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo()
+    async def services(channel: Any) -> list[str]:
+        stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
+        call = stub.ServerReflectionInfo()
         await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
         reply = await call.read()
         call.cancel()

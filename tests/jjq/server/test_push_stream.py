@@ -16,8 +16,8 @@ from tests.jjq.serving import Served, served
 
 
 def push(sequence: int | None = None, value: bytes = b"x", **fields: Any) -> pb.PushRequest:
-    identity = {} if sequence is None else {"producer": "p", "sequence": sequence}
-    batch = {"elements": pb.Elements(elements=[pb.Element(value=value)])}
+    identity: dict[str, Any] = {} if sequence is None else {"producer": "p", "sequence": sequence}
+    batch: dict[str, Any] = {"elements": pb.Elements(elements=[pb.Element(value=value)])}
     return pb.PushRequest(**({"queue": "orders"} | identity | batch | fields))
 
 
@@ -79,12 +79,20 @@ async def test_the_queue_may_be_named_once(jjq: Served) -> None:
 
 async def test_an_error_is_reported_in_its_place_and_the_stream_goes_on(jjq: Served) -> None:
     call = await opened(jjq)
-    for request in (push(), push(queue="nowhere"), push(elements=pb.Elements()), push(stage=99), push(queue="orders")):
+    for request in (
+        push(),
+        push(queue="nowhere"),
+        push(elements=pb.Elements()),
+        push(stage=99),
+        push(queue="orders"),
+    ):
         await call.write(request)
     assert [told(r) for r in await results(call, 5)] == [0, "NOT_FOUND", "INVALID_INPUT", "INVALID_INPUT", 1]
 
 
-async def test_after_a_failure_later_pushes_of_the_producer_fail_until_it_is_pushed_again(jjq: Served) -> None:
+async def test_after_a_failure_later_pushes_of_the_producer_fail_until_it_is_pushed_again(
+    jjq: Served,
+) -> None:
     call = await opened(jjq)
     for request in (push(0), push(1, elements=pb.Elements()), push(2), push(3)):
         await call.write(request)
@@ -147,7 +155,7 @@ async def test_what_was_sent_is_written_although_the_client_is_gone(jjq: Served)
 
 async def test_a_message_that_is_no_push_is_an_error_in_its_place(jjq: Served) -> None:
     await opened(jjq)
-    call = jjq.channel.stream_stream("/jjq.v1.Jjq/PushStream")()
+    call: Any = jjq.channel.stream_stream("/jjq.v1.Jjq/PushStream")()
     await call.write(b"\xff\xff")
     await call.write(push().SerializeToString())
     found: list[pb.PushResult] = []

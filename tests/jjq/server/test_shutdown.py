@@ -12,7 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from hotstore.port import Receipt
 from jjq.v1 import jjq_pb2 as pb
 from tests.jjq.fakestore import FakeStore
-from tests.jjq.serving import Served, numbers, served, until
+from tests.jjq.serving import Served, numbers, rest, served, until
 
 ELEMENTS = pb.Elements(elements=[pb.Element(value=b"a")])
 
@@ -90,7 +90,8 @@ async def test_streams_that_wait_are_ended_so_that_clients_resume(jjq: Served) -
         pb.SubscribeRequest(start=pb.SubscribeStart(subscriber="orders/x", credit=pb.Credit(elements=5)))
     )
     follow = jjq.stub.Read(pb.ReadRequest(queue="orders", follow=True))
-    watch = health_pb2_grpc.HealthStub(jjq.channel).Watch(health_pb2.HealthCheckRequest(service="jjq.v1.Jjq"))
+    health: Any = health_pb2_grpc.HealthStub(jjq.channel)
+    watch = health.Watch(health_pb2.HealthCheckRequest(service="jjq.v1.Jjq"))
     for call in (subscribe, follow, watch):
         await call.read()
     await idle.write(push())
@@ -98,8 +99,7 @@ async def test_streams_that_wait_are_ended_so_that_clients_resume(jjq: Served) -
     await asyncio.wait_for(jjq.server.stop(30.0), 10.0)
     for call in (subscribe, follow, watch, idle):
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            while await call.read() is not grpc.aio.EOF:
-                pass
+            await rest(call)
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
@@ -110,10 +110,7 @@ async def test_a_read_of_a_range_is_finished(jjq: Served) -> None:
     call = jjq.stub.Read(pb.ReadRequest(queue="orders"))
     await call.read()
     end = await stopping(jjq)
-    seen = 0
-    while (reply := await call.read()) is not grpc.aio.EOF:
-        seen += len(reply.elements.elements)
-    assert seen == 40_000
+    assert sum(len(reply.elements.elements) for reply in await rest(call)) == 40_000
     await end
 
 
@@ -129,23 +126,29 @@ async def test_a_push_that_takes_longer_than_the_grace_is_of_unknown_outcome() -
         assert caught.value.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
 
 
+async def until_refused(channel: grpc.aio.Channel) -> None:
+    call: Any = channel.unary_unary("/jjq.v1.Jjq/ListQueues")
+    for _ in range(1_000):  # the listener closes a moment after health has changed
+        await call(b"")
+
+
 async def test_health_says_so_and_new_calls_are_refused() -> None:
     store = Held()
     async with served(store) as jjq:
         await jjq.remote.create_queue("orders")
-        health = health_pb2_grpc.HealthStub(jjq.channel)
+        health: Any = health_pb2_grpc.HealthStub(jjq.channel)
         for service in ("", "jjq.v1.Jjq"):
             reply = await health.Check(health_pb2.HealthCheckRequest(service=service))
             assert reply.status == health_pb2.HealthCheckResponse.SERVING
         one = asyncio.ensure_future(jjq.stub.Push(push()))
         await store.holding.wait()
         end = await stopping(jjq)
-        status = jjq.server._health._server_status["jjq.v1.Jjq"]
+        servicer: Any = jjq.server._health
+        status = servicer._server_status["jjq.v1.Jjq"]
         assert status == health_pb2.HealthCheckResponse.NOT_SERVING
         async with grpc.aio.insecure_channel(jjq.server.address) as late:
             with pytest.raises(grpc.aio.AioRpcError) as caught:
-                for _ in range(1_000):  # the listener closes a moment after health has changed
-                    await late.unary_unary("/jjq.v1.Jjq/ListQueues")(b"")
+                await until_refused(late)
             assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
         store.go.set()
         await one

@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from jjq.v1 import jjq_pb2 as pb
-from tests.jjq.serving import Served, numbers
+from tests.jjq.serving import Served, numbers, rest
 
 SUBSCRIBER = "orders/billing"
 
@@ -52,8 +52,7 @@ class Stream:
 
     async def why(self) -> grpc.aio.AioRpcError:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            while await self.call.read() is not grpc.aio.EOF:
-                pass
+            await rest(self.call)
         return caught.value
 
 
@@ -120,8 +119,7 @@ async def test_confirmations_sent_before_closing_are_kept(jjq: Served) -> None:
     await stream.confirm(3)
     await stream.confirm(9)
     await stream.call.done_writing()
-    while await stream.call.read() is not grpc.aio.EOF:
-        pass
+    await rest(stream.call)
     assert await stream.call.code() is grpc.StatusCode.OK
     assert (await jjq.remote.get_subscriber(SUBSCRIBER)).offset == 9
 
@@ -245,10 +243,10 @@ async def test_deleting_the_subscriber_ends_its_stream(jjq: Served) -> None:
     ids=["nothing", "credit first", "no credit", "negative credit", "negative batch", "unknown form"],
 )
 async def test_a_stream_that_begins_wrongly_is_refused(
-    jjq: Served, request_: pb.SubscribeRequest, text: str
+    fake: Served, request_: pb.SubscribeRequest, text: str
 ) -> None:
-    await filled(jjq, 0)
-    call = jjq.stub.Subscribe()
+    await filled(fake, 0)
+    call = fake.stub.Subscribe()
     await call.write(request_)
     with pytest.raises(grpc.aio.AioRpcError, match=text) as caught:
         await call.read()

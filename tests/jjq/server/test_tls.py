@@ -91,7 +91,9 @@ async def test_tls_needs_only_the_servers_certificate(authority: Authority, tmp_
     await server.stop(0)
 
 
-async def test_mtls_lets_in_only_who_shows_a_certificate_of_ours(authority: Authority, tmp_path: Path) -> None:
+async def test_mtls_lets_in_only_who_shows_a_certificate_of_ours(
+    authority: Authority, tmp_path: Path
+) -> None:
     certificate, key = authority.issue("server")
     settings = ServerSettings(listen="127.0.0.1:0", tls=Tls(certificate, key, client_ca=authority.path))
     server = await serve(FakeStore(), settings)

@@ -21,7 +21,7 @@ def written(*batches: Any, schema: pa.Schema | None = None, **options: Any) -> b
     with pa.ipc.new_stream(sink, schema or batches[0].schema, options=options_) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+    return sink.getvalue().to_pybytes()
 
 
 def decode(raw: bytes) -> pa.RecordBatch:

@@ -78,7 +78,9 @@ def test_generic_tools_find_the_standard_details(error: JjqError) -> None:
         error_details_pb2.RetryInfo(),
     )
     found = {type(d): d for d in (info, request, retry) if any(p.Unpack(d) for p in rich.details)}
-    assert found[error_details_pb2.ErrorInfo].reason == ("FENCED" if isinstance(error, Fenced) else info.reason)
+    assert found[error_details_pb2.ErrorInfo].reason == (
+        "FENCED" if isinstance(error, Fenced) else info.reason
+    )
     if isinstance(error, OutOfRange):
         assert dict(info.metadata) == {"first": "2", "next": "7"}
     if isinstance(error, InvalidInput) and error.position:
@@ -117,7 +119,7 @@ def test_damaged_details_are_ignored() -> None:
 
 
 def test_a_long_text_is_cut_to_what_trailers_hold() -> None:
-    code, text, trailers = status.status_out(InvalidInput("→" * 10_000, position=1))
+    _, text, trailers = status.status_out(InvalidInput("→" * 10_000, position=1))
     assert text.endswith("…")
     assert 3 * len(text.encode()) + 4 * len(trailers[0][1]) // 3 < METADATA_BYTES_SOFT
 

@@ -1,0 +1,76 @@
+"""A TCP proxy between client and server that loses replies and cuts connections when told to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+
+class CutProxy:
+    """Forwards bytes both ways. `target` may change: new connections go to the new one."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        self.address = ""
+        self.swallow = False  # replies vanish; requests still arrive
+        self.refuse = False  # new connections are closed at once
+        self.connections = 0
+        self.passed = 0  # bytes from server to client
+        self.cut_after: int | None = None  # cut when so many more bytes have passed to the client
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, _, port = self.target.rpartition(":")
+        try:
+            if self.refuse:
+                raise OSError
+            inner_reader, inner_writer = await asyncio.open_connection(host, int(port))
+        except OSError:
+            writer.close()
+            return
+        self.connections += 1
+        self._writers |= {writer, inner_writer}
+        await asyncio.gather(
+            self._pump(reader, inner_writer, replies=False), self._pump(inner_reader, writer, replies=True)
+        )
+
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, replies: bool
+    ) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            while data := await reader.read(65_536):
+                if replies and self._lose(len(data)):
+                    continue
+                writer.write(data)
+                await writer.drain()
+        self._writers.discard(writer)
+        writer.close()
+
+    def _lose(self, size: int) -> bool:
+        self.passed += size
+        if self.cut_after is not None:
+            self.cut_after -= size
+            if self.cut_after <= 0:
+                self.cut_after = None
+                self.cut()
+        return self.swallow
+
+    def cut(self) -> None:
+        """Drop every connection, as a dying network does."""
+        for writer in list(self._writers):
+            writer.transport.abort()
+        self._writers.clear()
+
+
+@asynccontextmanager
+async def proxied(target: str) -> AsyncIterator[CutProxy]:
+    proxy = CutProxy(target)
+    server = await asyncio.start_server(proxy.accept, "127.0.0.1", 0)
+    proxy.address = "127.0.0.1:%d" % server.sockets[0].getsockname()[1]
+    try:
+        yield proxy
+    finally:
+        server.close()
+        proxy.cut()
+        await server.wait_closed()

@@ -1,0 +1,97 @@
+"""Reads that are resumed: no gap, nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from coldstore.errors import NotFound, Unavailable
+from jjq.remote.settings import RemoteSettings
+from jjq.remote.store import RemoteStore
+from tests.jjq.cutproxy import proxied
+from tests.jjq.serving import Served, numbers
+
+PATIENT = RemoteSettings(timeout_seconds=20.0)
+
+
+async def filled(jjq: Served, batches: int = 20) -> None:
+    await jjq.remote.create_queue("orders")
+    for n in range(batches):
+        await jjq.remote.push("orders", numbers(n * 2_000, 2_000))
+
+
+@pytest.mark.parametrize("cut", [1_000, 20_000, 100_000, 300_000])
+async def test_a_range_is_read_whole_over_broken_connections(fake: Served, cut: int) -> None:
+    await filled(fake)
+    async with proxied(fake.server.address) as proxy, RemoteStore(proxy.address, PATIENT) as remote:
+        proxy.cut_after = cut
+        seen: list[int] = []
+        async for batch in remote.read("orders", "offset:10"):
+            seen += batch.column("offset").to_pylist()
+            if proxy.cut_after is None and proxy.connections < 4:
+                proxy.cut_after = cut
+        assert seen == list(range(10, 40_000))
+        assert proxy.connections > 1
+
+
+async def test_the_end_stays_where_it_was_when_the_read_began(fake: Served) -> None:
+    await filled(fake, 2)
+    async with proxied(fake.server.address) as proxy, RemoteStore(proxy.address, PATIENT) as remote:
+        reading = remote.read("orders")
+        seen = (await anext(reading)).num_rows
+        await fake.remote.push("orders", numbers(0, 100))
+        proxy.cut()
+        async for batch in reading:
+            seen += batch.num_rows
+        assert seen == 4_000
+
+
+async def test_a_read_that_follows_misses_nothing_pushed_while_it_was_cut_off(fake: Served) -> None:
+    await filled(fake, 1)
+    async with proxied(fake.server.address) as proxy, RemoteStore(proxy.address, PATIENT) as remote:
+        follow = remote.read("orders", "end", follow=True)
+        waiting = asyncio.ensure_future(anext(follow))
+        while proxy.passed == 0 or fake.server.metrics.open.labels("Read")._value.get() == 0:
+            await asyncio.sleep(0.001)
+        seen: list[int] = []
+        for round_ in range(3):
+            proxy.refuse = True
+            proxy.cut()
+            await fake.remote.push("orders", numbers(0, 10))
+            proxy.refuse = False
+            while len(seen) < 10 * (round_ + 1):
+                seen += (await waiting).column("offset").to_pylist()
+                waiting = asyncio.ensure_future(anext(follow))
+        assert seen == list(range(2_000, 2_030))
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+
+async def test_what_cannot_be_read_is_told_at_once(fake: Served) -> None:
+    with pytest.raises(NotFound):
+        await anext(fake.remote.read("nowhere"))
+
+
+async def test_a_server_that_stays_away_ends_the_read(fake: Served) -> None:
+    await filled(fake, 5)
+    async with proxied(fake.server.address) as proxy:
+        async with RemoteStore(proxy.address, RemoteSettings(timeout_seconds=0.3)) as remote:
+            reading = remote.read("orders")
+            await anext(reading)
+            proxy.refuse = True
+            proxy.cut()
+            with pytest.raises(Unavailable):
+                async for _ in reading:
+                    pass
+
+
+async def test_a_reader_that_stops_leaves_no_stream_behind(fake: Served) -> None:
+    await filled(fake, 5)
+    reading = fake.remote.read("orders")
+    await anext(reading)
+    await reading.aclose()  # type: ignore[attr-defined]
+    gauge = fake.server.metrics.open.labels("Read")._value
+    async with asyncio.timeout(10):
+        while gauge.get():
+            await asyncio.sleep(0.001)
