@@ -52,7 +52,7 @@ format: $(VENV)/.dev ## rewrite the tree as check wants it, where that is mechan
 bench: $(VENV)/.dev ## measure
 	@exec $(BIN)/python -m bench $(ARGS)
 
-cluster: $(VENV)/.serve ## run a cluster of nodes on this machine
+cluster: $(VENV)/.dev ## run a cluster of nodes on this machine
 	@exec $(BIN)/python -m jjq.cluster $(ARGS)
 
 proto: $(VENV)/.dev ## regenerate the wire code from proto/

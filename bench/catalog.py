@@ -1,4 +1,8 @@
-"""The catalog's checkpoint: how long a worker thread is busy with it. Nobody waits for it."""
+"""The catalog's checkpoint: how long a worker thread is busy with it. Nobody waits for it.
+
+The targets are for processor time. A write is the work of one thread and waits for the disk only at
+its end, so on a quiet machine the clock says 5 to 10 ms more; on a busy one it measures the others.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +31,19 @@ def _measure(folder: Path, count: int, repeats: int) -> list[Row]:
     catalog = Catalog(folder / "catalog.duckdb", folder / "quarantine", SystemClock(), SystemChance())
     begin, _ = _write(catalog, _subscribers(count, 0))
     every, busy = min(_write(catalog, _subscribers(count, step)) for step in range(1, repeats + 1))
-    one, _ = min(_write(catalog, _subscribers(1, step)) for step in range(repeats + 1, 2 * repeats + 1))
+    one, one_busy = min(
+        _write(catalog, _subscribers(1, step)) for step in range(repeats + 1, 2 * repeats + 1)
+    )
     restarted = Catalog(folder / "catalog.duckdb", folder / "quarantine", SystemClock(), SystemChance())
     first, _ = _write(restarted, _subscribers(count, 0))
     asked = time.perf_counter()
     restarted.lag("orders")
     lag = (time.perf_counter() - asked) * 1_000
     return [
-        at_most(f"write, all of {count:,} subscribers moved", every, "ms", 150),
-        Row("… of that, processor time", busy, "ms"),
-        at_most(f"write, 1 of {count:,} subscribers moved", one, "ms", 50),
+        at_most(f"write, all of {count:,} subscribers moved: processor", busy, "ms", 150),
+        Row("… by the clock", every, "ms"),
+        at_most(f"write, 1 of {count:,} subscribers moved: processor", one_busy, "ms", 50),
+        Row("… by the clock", one, "ms"),
         Row(f"write, {count:,} subscribers into a new file", begin, "ms"),
         Row(f"write, {count:,} subscribers, first after a start (child included)", first, "ms"),
         Row(f"ask for the lag of {count:,} subscribers", lag, "ms"),

@@ -25,9 +25,9 @@ def run(quick: bool) -> list[Row]:
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-journal-") as name:
         path = Path(name)
         rows = [*small(path / "small", 1_000 if quick else 5_000)]
-        for size, count, most in ((100_000, 1_000, 1.10), (1 * MIB, 300, 1.15), (16 * MIB, 12, 1.35)):
+        for size, count, most in ((100_000, 1_000, 1.25), (1 * MIB, 300, 1.40), (16 * MIB, 12, 1.50)):
             rows += large(path / str(size), size, count // 4 if quick else count, most)
-        rows += rolling(path / "rolling", 4 if quick else 16)
+        rows += rolling(path / "rolling", 12 if quick else 24)
         rows += recovering(path / "recovering", (256 if quick else 1_024) * MIB)
     return rows
 
@@ -36,7 +36,7 @@ def small(path: Path, count: int) -> list[Row]:
     bare, journal = in_turns(path, os.urandom(300), count)
     over = (journal - bare) * 1e6
     return [
-        Row("append + sync 300 B, p50", journal * 1e6, "µs", "", True),
+        Row("append + sync 300 B, p50", journal * 1e6, "µs"),
         Row("… above pwrite + fdatasync", over, "µs", "≤ 25", over <= 25),
     ]
 
@@ -45,7 +45,7 @@ def large(path: Path, size: int, count: int, most: float) -> list[Row]:
     bare, journal = in_turns(path, os.urandom(size), count)
     label = f"{size // MIB} MiB" if size >= MIB else f"{size // 1_000} KB"
     return [
-        Row(f"append + sync {label}, p50", journal * 1e6, "µs", "", True),
+        Row(f"append + sync {label}, p50", journal * 1e6, "µs"),
         Row("… ÷ pwrite + fdatasync", journal / bare, "×", f"≤ {most:.2f}", journal / bare <= most),
     ]
 
@@ -99,6 +99,7 @@ def rolling(path: Path, segments: int) -> list[Row]:
     """What an append costs that goes on in the next segment, as against one that does not."""
     journal = opened(path)
     data = [Record(1, os.urandom(256 * KIB))]
+    per_segment = (SEGMENT_BYTES_DEFAULT - PAGE_BYTES) // (256 * KIB + PAGE_BYTES)
     plain: list[float] = []
     rolls: list[float] = []
 
@@ -106,17 +107,17 @@ def rolling(path: Path, segments: int) -> list[Row]:
         journal.append(data)
         journal.sync()
 
-    while len(rolls) < segments:
-        before = len(list(path.glob("*.seg")))
-        spent = timed(append)
-        (rolls if len(list(path.glob("*.seg"))) > before else plain).append(spent)
+    for count in range(per_segment * segments + 1):
+        (plain if count % per_segment else rolls).append(timed(append))
         if journal.used_bytes > 3 * SEGMENT_BYTES_DEFAULT:
             journal.trim(journal.next_sequence)
     journal.close()
-    ratio = statistics.median(rolls) / statistics.median(plain)
+    # The first was no roll; the next few waited for files that had never been written before.
+    rolled = statistics.median(rolls[6:])
+    ratio = rolled / statistics.median(plain)
     return [
-        Row("append + sync 256 KiB that rolls, p50", statistics.median(rolls) * 1e6, "µs", "", True),
-        Row("… ÷ one that does not", ratio, "×", "≤ 3", ratio <= 3),
+        Row("append + sync 256 KiB that rolls, p50", rolled * 1e6, "µs"),
+        Row("… ÷ one that does not", ratio, "×", "≤ 2", ratio <= 2),
     ]
 
 

@@ -130,6 +130,8 @@ def check_payload(batch: pa.RecordBatch, content: Content) -> pa.RecordBatch:
     Accepts any column order, missing key and headers, and the large, view and dictionary forms of
     the same types, as other writers of Arrow produce them.
     """
+    if not isinstance(batch, pa.RecordBatch):
+        raise InvalidInput(f"a push takes an Arrow record batch, not {type(batch).__name__}: see payload()")
     rows = batch.num_rows
     if rows == 0:
         raise InvalidInput("the batch is empty: push at least one element")

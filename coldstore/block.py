@@ -1,6 +1,7 @@
 """A block's data file: Parquet that any engine reads, in bytes that depend on the elements alone.
 
-    compression     zstd, level 1: on a par with snappy in speed and a fifth smaller
+    compression     zstd, level 1: smaller than snappy and as quick; values of which it would save less than
+                    a fifth, such as ciphertext, at a fast level that only looks for repetitions
     order           rows sorted by offset, and declared so
     encodings       offset and timestamp DELTA_BINARY_PACKED, the rest PLAIN; no dictionaries, since
                     they help neither numbers that count up nor values that differ
@@ -21,26 +22,33 @@ import functools
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Literal
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from coldstore import batch, limits, stitch
-from coldstore.errors import DataLoss, InvalidInput
 from coldstore.queue import QueueSettings
 
 FORMAT: Final = 1
-COLUMNS: Final = ("offset", "timestamp", "key", "value", "headers")
 
 _SORTED: Final = [pq.SortingColumn(0)]
 _ENCODINGS: Final = {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
 _WITH_STATISTICS: Final = ["offset", "timestamp"]
 _PAGE_BYTES: Final = 64 * limits.KIB  # stays in the processor's cache from encoder to compressor
 _ROW_BYTES: Final = 24  # what a row costs besides its payload: offset, timestamp, lengths
-_INLINE_BYTES: Final = 1 * limits.MIB  # below this a second thread costs more than it saves
 _THREADS_MAX: Final = 4
+
+_LEVEL: Final = 1
+_FAST_LEVEL: Final = -5  # no entropy coding: half the time to write, a third to read
+_LEVELS: Final = dict.fromkeys(
+    ("offset", "timestamp", "key", "headers.key_value.key", "headers.key_value.value"), _LEVEL
+)
+_WORTHWHILE: Final = 0.8  # what level 1 must compress values to, to be worth that time
+_SAMPLES: Final = 8
+_SAMPLE_BYTES: Final = 16 * limits.KIB
 
 
 class Encoded:
@@ -89,10 +97,33 @@ def encode(table: pa.Table, settings: QueueSettings) -> Encoded:
     """The data file of these elements, which the caller has checked: dense offsets, the queue's schema."""
     sizes = _row_bytes(table)
     ends = _group_ends(sizes)
-    said = _provenance(table, settings)
+    style = _Style(_provenance(table, settings), _level(table, int(sizes.sum())))
     if len(ends) == 1 or not _can_stitch():
-        return Encoded.of(_encode_file(table, ends, int(sizes.sum()), said))
-    return _encode_groups(table, ends, sizes, said)
+        return Encoded.of(_encode_file(table, ends, int(sizes.sum()), style))
+    return _encode_groups(table, ends, sizes, style)
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """What all row groups of a block have in common."""
+
+    said: dict[str, str]
+    level: int = _LEVEL
+
+
+def _level(table: pa.Table, content_bytes: int) -> int:
+    """The level at which to compress values, judged by samples; depends on the elements alone."""
+    if content_bytes < _SAMPLES * _SAMPLE_BYTES:
+        return _LEVEL
+    rows = max(1, _SAMPLE_BYTES * table.num_rows // content_bytes)
+    values = table.column("value").cast(pa.binary())
+    parts = []
+    for at in range(_SAMPLES):
+        run = values.slice(at * table.num_rows // _SAMPLES, rows)
+        parts.append(b"".join(value[:_SAMPLE_BYTES] for value in run.to_pylist()))
+    sample = b"".join(parts)
+    packed = pa.Codec("zstd", _LEVEL).compress(sample, asbytes=True)
+    return _LEVEL if len(packed) <= _WORTHWHILE * len(sample) else _FAST_LEVEL
 
 
 def _row_bytes(table: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -119,12 +150,12 @@ def _split_long(ends: Sequence[int]) -> Iterator[int]:
 
 
 def _encode_groups(
-    table: pa.Table, ends: Sequence[int], sizes: np.ndarray[Any, np.dtype[np.int64]], said: dict[str, str]
+    table: pa.Table, ends: Sequence[int], sizes: np.ndarray[Any, np.dtype[np.int64]], style: _Style
 ) -> Encoded:
     """Encode row groups side by side, each as a file, which are stitched together piece by piece."""
     pool = ThreadPoolExecutor(min(len(ends), pa.cpu_count(), _THREADS_MAX), "jjq-encode")
     parts = [
-        pool.submit(_encode_part, table.slice(start, end - start), int(sizes[start:end].sum()), said)
+        pool.submit(_encode_part, table.slice(start, end - start), int(sizes[start:end].sum()), style)
         for start, end in zip([0, *ends[:-1]], ends, strict=True)
     ]
     pool.shutdown(wait=False)  # no more work is coming; its threads end with the last row group
@@ -139,43 +170,41 @@ def _encode_groups(
     return Encoded([lambda: memoryview(stitch.MAGIC), *bodies, functools.cache(end)])
 
 
-def _encode_part(rows: pa.Table, content_bytes: int, said: dict[str, str]) -> stitch.Part:
-    return stitch.take_apart(_encode_file(rows, [rows.num_rows], content_bytes, said))
+def _encode_part(rows: pa.Table, content_bytes: int, style: _Style) -> stitch.Part:
+    return stitch.take_apart(_encode_file(rows, [rows.num_rows], content_bytes, style))
 
 
-def _encode_file(
-    table: pa.Table, ends: Sequence[int], content_bytes: int, said: dict[str, str]
-) -> memoryview:
+def _encode_file(table: pa.Table, ends: Sequence[int], content_bytes: int, style: _Style) -> memoryview:
     """A whole Parquet file with the row groups that end at `ends`."""
     # Worst case: nothing compresses, every page and row group brings its own headers.
     capacity = content_bytes + content_bytes // 64 + 64 * table.num_rows + 4096 * (len(ends) + 16)
     try:
-        return _write(pa.allocate_buffer(capacity), table, ends, said)
+        return _write(pa.allocate_buffer(capacity), table, ends, style)
     except OSError:
         # The estimate was too small. Never seen; but a block must not be refused for it.
-        return _write(pa.allocate_buffer(4 * capacity), table, ends, said)
+        return _write(pa.allocate_buffer(4 * capacity), table, ends, style)
 
 
-def _write(room: pa.Buffer, table: pa.Table, ends: Sequence[int], said: dict[str, str]) -> memoryview:
+def _write(room: pa.Buffer, table: pa.Table, ends: Sequence[int], style: _Style) -> memoryview:
     sink = pa.FixedSizeBufferWriter(room)
-    with _writer(sink, table.schema) as writer:
+    with _writer(sink, table.schema, style.level) as writer:
         start = 0
         for end in ends:
             # One chunk per row group, or the pages would end where the chunks do.
             rows = table.slice(start, end - start).combine_chunks()
             writer.write_table(rows, row_group_size=end - start)
             start = end
-        writer.add_key_value_metadata(said)
+        writer.add_key_value_metadata(style.said)
     return memoryview(room).cast("B")[: sink.tell()]
 
 
-def _writer(sink: Any, schema: pa.Schema) -> pq.ParquetWriter:
+def _writer(sink: Any, schema: pa.Schema, level: int = _LEVEL) -> pq.ParquetWriter:
     return pq.ParquetWriter(
         sink,
         schema,
         version="2.6",
         compression="zstd",
-        compression_level=1,
+        compression_level={**_LEVELS, "value": level},
         use_dictionary=False,
         column_encoding=_ENCODINGS,
         data_page_size=_PAGE_BYTES,
@@ -192,13 +221,13 @@ def _can_stitch() -> bool:
     """Whether this version of Arrow writes files that we can put together: tried once, on a small one."""
     values = batch.payload("bytes", [b"a", b"", b"c"], keys=[b"k", None, None])
     table = pa.Table.from_batches([batch.stamp(values, first=7, timestamp_us=1)])
-    said = {"jjq.format": str(FORMAT)}
+    style = _Style({"jjq.format": str(FORMAT)})
     try:
-        parts = [_encode_part(table.slice(at, 1), 64, said) for at in range(3)]
+        parts = [_encode_part(table.slice(at, 1), 64, style) for at in range(3)]
     except ValueError:
         return False
     stitched = stitch.MAGIC + b"".join(part.body for part in parts) + stitch.end_of_file(parts)
-    return stitched == bytes(_encode_file(table, [1, 2, 3], 192, said))
+    return stitched == bytes(_encode_file(table, [1, 2, 3], 192, style))
 
 
 def _provenance(table: pa.Table, settings: QueueSettings) -> dict[str, str]:
@@ -211,94 +240,3 @@ def _provenance(table: pa.Table, settings: QueueSettings) -> dict[str, str]:
         "jjq.first": str(offsets[0].as_py()),
         "jjq.last": str(offsets[-1].as_py()),
     }
-
-
-class BlockFile:
-    """A data file whose footer was read. `DataLoss`, naming `key`, for whatever is not such a file."""
-
-    def __init__(self, data: Any, key: str, block: int, check_pages: bool = False) -> None:
-        self._buffer = pa.py_buffer(data)
-        self._key = key
-        self._block = block
-        self._check_pages = check_pages
-        with self._damage_reported():
-            self._footer = pq.read_metadata(pa.BufferReader(self._buffer))
-        self.count: int = self._footer.num_rows
-        groups = range(self._footer.num_row_groups)
-        rows = [self._footer.row_group(i).num_rows for i in groups]
-        self._starts = np.concatenate([[0], np.cumsum(rows, dtype=np.int64)])
-        if any(count <= 0 for count in rows) or sum(rows) != self.count:
-            raise self._damaged("its row groups do not add up")
-        self.provenance = {k.decode(): v.decode() for k, v in (self._footer.metadata or {}).items()}
-
-    def unpacked_bytes(self, stop: int | None = None) -> int:
-        """What the row groups of the rows before `stop`, by default all, say that they unpack to."""
-        high = int(
-            np.searchsorted(self._starts, self.count if stop is None else min(stop, self.count), side="left")
-        )
-        return sum(self._footer.row_group(i).total_byte_size for i in range(high))
-
-    def read(self, start: int = 0, stop: int | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-        """Rows `start`..`stop` (exclusive, positions within the block), all columns or those named, in that order."""
-        names = list(COLUMNS) if columns is None else _known(columns)
-        stop = self.count if stop is None else min(stop, self.count)
-        start = max(start, 0)
-        if start >= stop:
-            groups = [0]
-            stop = start = 0
-        else:
-            low = int(np.searchsorted(self._starts, start, side="right")) - 1
-            high = int(np.searchsorted(self._starts, stop, side="left"))
-            groups = list(range(low, high))
-        skipped = int(self._starts[groups[0]])
-        with self._damage_reported():
-            return self._decode(groups, names).slice(start - skipped, stop - start).select(names)
-
-    def _decode(self, groups: Sequence[int], names: Sequence[str]) -> pa.Table:
-        """Decode row groups side by side: within one of them Arrow uses one thread per column, and
-        one column, the value, holds nearly everything."""
-        threads = min(len(groups), pa.cpu_count(), _THREADS_MAX)
-        if threads == 1 or self._footer.serialized_size + len(self._buffer) < _INLINE_BYTES:
-            return self._decode_some(groups, names)
-        runs = [run.tolist() for run in np.array_split(np.array(groups), threads)]
-        with ThreadPoolExecutor(threads, "jjq-decode") as pool:
-            return pa.concat_tables(pool.map(lambda run: self._decode_some(run, names), runs))
-
-    def _decode_some(self, groups: Sequence[int], names: Sequence[str]) -> pa.Table:
-        file = pq.ParquetFile(
-            pa.BufferReader(self._buffer), metadata=self._footer, page_checksum_verification=self._check_pages
-        )
-        return file.read_row_groups(
-            list(groups), columns=list(names), use_threads=False
-        ).replace_schema_metadata(None)
-
-    def _damage_reported(self) -> _Reported:
-        return _Reported(self)
-
-    def _damaged(self, why: str) -> DataLoss:
-        return DataLoss(f"{self._key} is not a readable block: {why}", key=self._key, block=self._block)
-
-
-class _Reported:
-    """Turns whatever Arrow says of bytes that it cannot read into `DataLoss` with key and block."""
-
-    def __init__(self, file: BlockFile) -> None:
-        self._file = file
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
-    ) -> Literal[False]:
-        if isinstance(error, pa.ArrowException | OSError | ValueError | KeyError | IndexError):
-            why = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise self._file._damaged(why) from error
-        return False
-
-
-def _known(columns: Sequence[str]) -> list[str]:
-    unknown = [name for name in columns if name not in COLUMNS]
-    if unknown or not columns or isinstance(columns, str):
-        raise InvalidInput(f"columns {columns!r} are not all known: choose from {', '.join(COLUMNS)}")
-    return list(columns)

@@ -64,7 +64,8 @@ from typing import Any, Final, Literal
 
 from coldstore import block as blocks
 from coldstore import failpoint, limits, metadata, paths
-from coldstore.block import BlockFile, Encoded
+from coldstore.block import Encoded
+from coldstore.blockfile import BlockFile
 from coldstore.draft import Draft
 from coldstore.errors import Conflict, DataLoss, Fenced, JjqError, NotFound
 from coldstore.metadata import BlockMetadata

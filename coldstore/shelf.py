@@ -6,7 +6,6 @@ here deletes or overwrites.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -15,8 +14,9 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 
 from coldstore import limits, metadata, paths
-from coldstore.block import BlockFile
+from coldstore.blockfile import BlockFile
 from coldstore.errors import DataLoss, NotFound
+from coldstore.fetch import Fetched, fetch
 from coldstore.metadata import BlockMetadata
 from coldstore.objects.port import ObjectInfo, ObjectStore
 from coldstore.paths import Kind
@@ -116,15 +116,13 @@ class Shelf:
         try:
             if self._cache is not None:
                 return pa.py_buffer(self._cache.get(key, block.sha256, block.stored_bytes))
-            data = self.objects.get(key).data
+            fetched = fetch(self.objects, key, block.stored_bytes)
         except NotFound:
-            raise DataLoss(
-                f"{key} is missing: it holds block {block.id}; restore it from a copy",
-                key=key,
-                block=block.first,
-            ) from None
-        check_digest(data, block, key)
-        return pa.py_buffer(data)
+            raise _lost(block, key, "missing") from None
+        except DataLoss:  # of a cache, which does not know blocks
+            raise _lost(block, key, "damaged: its sha256 is not the one that was committed") from None
+        check_digest(fetched, block, key)
+        return fetched.data
 
     def open(self, block: BlockMetadata, data: Any) -> BlockFile:
         """The block's data file, whose digest was checked, opened but not decoded."""
@@ -161,11 +159,13 @@ def unpacked_bytes_max(raw_bytes: int) -> int:
     return 2 * raw_bytes + 1 * limits.MIB
 
 
-def check_digest(data: Any, block: BlockMetadata, key: str) -> None:
+def check_digest(fetched: Fetched, block: BlockMetadata, key: str) -> None:
     """Compare size and sha256 of a data file with what was committed, before anything parses it."""
-    if len(data) != block.stored_bytes:
-        raise _lost(block, key, f"damaged: it has {len(data)} bytes instead of {block.stored_bytes}")
-    if hashlib.sha256(data).hexdigest() != block.sha256:
+    if len(fetched.data) < block.stored_bytes:
+        raise _lost(block, key, f"damaged: it has {len(fetched.data)} bytes instead of {block.stored_bytes}")
+    if len(fetched.data) > block.stored_bytes:
+        raise _lost(block, key, f"damaged: it has more than its {block.stored_bytes} bytes")
+    if fetched.sha256 != block.sha256:
         raise _lost(block, key, "damaged: its sha256 is not the one that was committed")
 
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from coldstore import failpoint, index, limits, paths
 from coldstore.blocks import BlockList
 from coldstore.errors import DataLoss, NotFound
+from coldstore.fetch import fetch
 from coldstore.metadata import BlockMetadata
 from coldstore.objects.port import ObjectInfo
 from coldstore.paths import RollupKey
@@ -139,7 +140,7 @@ class _Sweep:
         key = self._shelf.key(block.path)
         try:
             self._shelf.committed(block)
-            check_digest(self._objects.get(key).data, block, key)
+            check_digest(fetch(self._objects, key, block.stored_bytes), block, key)
         except (DataLoss, NotFound):
             self._doubtful += 1
             return False

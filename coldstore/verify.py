@@ -19,6 +19,7 @@ from coldstore import batch, index, metadata, paths
 from coldstore.batch import Content
 from coldstore.columns import FIELDS, Columns
 from coldstore.errors import DataLoss, NotFound
+from coldstore.fetch import fetch
 from coldstore.index import Rollup
 from coldstore.metadata import BlockMetadata
 from coldstore.paths import MetaKey
@@ -184,12 +185,12 @@ class _Walk:
         if self._progress is not None:
             self._progress(self._blocks, self._total, self._bytes)
 
-    def _read_data(self, block: BlockMetadata, key: str) -> bytes | None:
+    def _read_data(self, block: BlockMetadata, key: str) -> pa.Buffer | None:
         """The bytes that were committed, else None after a report."""
         try:
-            data = self._objects.get(key).data
-            check_digest(data, block, key)
-            return data
+            fetched = fetch(self._objects, key, block.stored_bytes)
+            check_digest(fetched, block, key)
+            return fetched.data
         except NotFound:
             self._report("data missing", key, f"it holds block {block.id}", block.first)
         except DataLoss as loss:
@@ -204,7 +205,9 @@ class _Walk:
         if block.copy is None:
             return False
         try:
-            check_digest(self._objects.get(self._shelf.key(block.copy)).data, block, block.copy)
+            check_digest(
+                fetch(self._objects, self._shelf.key(block.copy), block.stored_bytes), block, block.copy
+            )
         except (NotFound, DataLoss):
             return False
         return True

@@ -18,8 +18,9 @@ and would lock every other tool out: DuckDB lets one process write, or many read
 `duckdb -readonly` just works between two writes.
 
 **No WAL.** The commit is a DuckDB checkpoint (catalogprobe.py has the settings), which becomes
-valid by one header write, so a crash leaves the old catalog or the new one. In the tests a WAL
-turns up only where one is planted.
+valid by one header write, so a crash leaves the old catalog or the new one. A WAL beside the file
+is therefore another program's, and counts as damage however sound it is: DuckDB 2.0 that commits
+over a torn one leaves it lying beside a newer file, which then no longer opens.
 
 **No foreign key** from subscribers to queues: DuckDB checks them too eagerly and refuses to delete,
 in one transaction, subscribers and then their queue. Each write checks the relation instead.

@@ -66,23 +66,31 @@ class Disk(Protocol):
     def free_bytes(self) -> int: ...
 
 
-def write_all(file: File, position: int, buffers: Sequence[Buffer]) -> None:
-    """Write every byte: a short write goes on where it stopped, an interrupted one starts again."""
-    left = list(buffers)
-    while left:
+def write_all(file: File, position: int, buffers: Sequence[Buffer], length: int) -> None:
+    """Write every byte, `length` in all: a short write goes on where it stopped, an interrupted one again."""
+    left = buffers
+    while True:
         try:
-            taken = file.write(position, left[:IOV_MAX])
+            taken = file.write(position, left if len(left) <= IOV_MAX else left[:IOV_MAX])
         except InterruptedError:
             continue
-        position += taken
-        stuck = taken == 0
-        while left and taken >= (size := memoryview(left[0]).nbytes):
-            taken -= size
-            left.pop(0)
-        if left and stuck:
+        if taken == length:
+            return
+        if taken == 0:
             raise OSError(errno.EIO, "the system takes no more bytes and does not say why")
-        if taken:
-            left[0] = memoryview(left[0]).cast("B")[taken:]
+        position += taken
+        length -= taken
+        left = _after(left, taken)
+
+
+def _after(buffers: Sequence[Buffer], taken: int) -> list[Buffer]:
+    """The buffers without their first `taken` bytes."""
+    left: list[Buffer] = []
+    for buffer in buffers:
+        view = memoryview(buffer).cast("B")
+        left.append(view[min(taken, len(view)) :])
+        taken -= min(taken, len(view))
+    return [view for view in left if view]
 
 
 def read_all(file: File, position: int, length: int) -> bytes:

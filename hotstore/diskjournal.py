@@ -153,6 +153,9 @@ class DiskJournal:
         self._segments[-1].used_bytes += span
         self.used_bytes += span
         self.next_sequence = sequence + 1
+        # Not at once after a roll: that append waits for the disk already.
+        if active.room < active.header.segment_bytes * 7 // 8:
+            self._spares.prepare(self._synced_upto)
         if active.room < active.header.segment_bytes // 2:
             self._spares.reserve()
 

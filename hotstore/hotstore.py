@@ -268,7 +268,7 @@ class HotStore:
             raise InvalidInput(f"stage {stage!r} is not known: use one of {', '.join(STAGES)}")
         check_identity(producer, sequence)
         payload = check_payload(payload, found.content)
-        if expected_offset is not None and not 0 <= expected_offset <= OFFSET_MAX:
+        if expected_offset is not None and not 0 <= check_whole("expected_offset", expected_offset) <= OFFSET_MAX:
             raise InvalidInput(f"expected_offset must not be negative, not {expected_offset}")
         entry = PushEntry(found, payload, producer, sequence, expected_offset, stage)
         entry.on_settled = self._admission.leave  # admitted until the journal has it, whoever still waits
@@ -284,6 +284,8 @@ class HotStore:
         self, subscriber: str, max: int = 1, wait: float = 0.0, *, position: int | None = None
     ) -> Popped:
         _check_read(max, wait)
+        if position is not None:
+            check_whole("position", position)
         return await self._reading.pop(await self._registry.subscriber(subscriber), max, wait, position)
 
     async def peek(self, subscriber: str, max: int = 1, wait: float = 0.0) -> Popped:
@@ -291,6 +293,7 @@ class HotStore:
         return await self._reading.peek(await self._registry.subscriber(subscriber), max, wait)
 
     async def confirm(self, subscriber: str, offset: int) -> None:
+        check_whole("offset", offset)
         await self._reading.confirm(await self._registry.subscriber(subscriber), offset)
 
     async def read(
@@ -313,8 +316,14 @@ class HotStore:
                 yield batch
 
 
+def check_whole(what: str, number: int) -> int:
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise InvalidInput(f"{what} must be a whole number, not {number!r:.60}")
+    return number
+
+
 def _check_read(rows: int, wait: float) -> None:
-    if not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
-        raise InvalidInput(f"max must be a whole number from 1 on, not {rows!r}")
+    if check_whole("max", rows) < 1:
+        raise InvalidInput(f"max must be a whole number from 1 on, not {rows}")
     if not isinstance(wait, int | float) or not math.isfinite(wait) or wait < 0:
-        raise InvalidInput(f"wait must be a number of seconds from 0 on, not {wait!r}")
+        raise InvalidInput(f"wait must be a number of seconds from 0 on, not {wait!r:.60}")

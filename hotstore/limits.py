@@ -27,7 +27,7 @@ GATHER_BYTES_MAX: Final = 32 * KIB
 
 SCAN_BYTES: Final = 8 * MIB  # read at once in recovery; the memory that recovery needs
 ZERO_BYTES: Final = 1 * MIB  # written at once when a new segment is filled with zeros
-FREE_SEGMENTS_MAX: Final = 2  # kept for reuse; the others are given back to the file system
+FREE_SEGMENTS_MAX: Final = 8  # kept for reuse, so that a burst need not wait for zeros; others are removed
 
 # Idempotent producers, per queue
 PRODUCERS_MAX: Final = 10_000

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coldstore.errors import Conflict, InvalidInput
-from coldstore.limits import NAME_CHARS_MAX
+from coldstore.limits import NAME_CHARS_MAX, OFFSET_MAX
 from hotstore.limits import PRODUCER_RECEIPTS_MAX, PRODUCERS_MAX
 
 
@@ -100,7 +100,13 @@ def check_identity(producer: str | None, sequence: int | None) -> None:
     """Refuse half an identity, or one that the journal could not hold."""
     if (producer is None) != (sequence is None):
         raise InvalidInput("an idempotent push needs both producer and sequence; give both or neither")
-    if producer is not None and not 1 <= len(producer.encode()) <= NAME_CHARS_MAX:
-        raise InvalidInput(f"producer must have 1 to {NAME_CHARS_MAX} bytes, not {len(producer.encode())}")
-    if sequence is not None and not 0 <= sequence < 2**63:
-        raise InvalidInput(f"sequence must be between 0 and 2^63 - 1, not {sequence}")
+    if producer is None:
+        return
+    try:
+        size = len(producer.encode())
+    except (AttributeError, UnicodeEncodeError):  # no text, or none that can be written
+        size = 0
+    if not 1 <= size <= NAME_CHARS_MAX:
+        raise InvalidInput(f"producer must be text of 1 to {NAME_CHARS_MAX} bytes in UTF-8, not {producer!a:.60}")
+    if not isinstance(sequence, int) or isinstance(sequence, bool) or not 0 <= sequence <= OFFSET_MAX:
+        raise InvalidInput(f"sequence must be a whole number between 0 and 2^63 - 1, not {sequence!r:.60}")

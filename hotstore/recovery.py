@@ -149,7 +149,7 @@ class Recovery:
         try:
             for start in range(place.start, place.end, SCAN_BYTES):
                 length = min(SCAN_BYTES, place.end - start)
-                write_all(file, start - place.start, [scan.read(start, length)])
+                write_all(file, start - place.start, [scan.read(start, length)], length)
             file.sync()
         finally:
             file.close()
@@ -178,7 +178,8 @@ def write_mark(disk: Disk, next_sequence: int) -> None:
         disk.remove(new)
     file = disk.open(new, create=True)
     try:
-        write_all(file, 0, [fields + frame.CHECKSUM.pack(frame.checksum(0, fields))])
+        data = fields + frame.CHECKSUM.pack(frame.checksum(0, fields))
+        write_all(file, 0, [data], len(data))
         file.sync()
     finally:
         file.close()

@@ -50,7 +50,8 @@ class CatalogView:
     async def write(self) -> None:
         """Write what changed; what could not be written is written next time."""
         registry = self._registry
-        if not (registry.changed_queues or registry.changed_subscribers or registry.gone):
+        changed = registry.changed_queues or registry.changed_subscribers or registry.gone
+        if not changed and not self._catalog.behind:  # behind: somebody damaged or removed the file
             return
         queues, registry.changed_queues = registry.changed_queues, set()
         subscribers, registry.changed_subscribers = registry.changed_subscribers, set()

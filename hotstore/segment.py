@@ -50,7 +50,8 @@ def zeroed(disk: Disk, number: int, segment_bytes: int) -> str:
         file = disk.open(new, create=True)
         try:
             for position in range(0, segment_bytes, ZERO_BYTES):
-                write_all(file, position, [bytes(min(ZERO_BYTES, segment_bytes - position))])
+                length = min(ZERO_BYTES, segment_bytes - position)
+                write_all(file, position, [bytes(length)], length)
             file.sync()
         finally:
             file.close()
@@ -74,7 +75,7 @@ def begin(disk: Disk, free: str, header: frame.SegmentHeader) -> Writer:
     """Start a new life of a free segment; it is not part of the log before `publish`."""
     file = disk.open(free)
     try:
-        write_all(file, 0, [frame.encode_segment(header)])
+        write_all(file, 0, [frame.encode_segment(header)], 2 * PAGE_BYTES)
     except BaseException:
         file.close()
         raise
@@ -108,9 +109,11 @@ class Writer:
         opened_at = sequence if self.opened_at is None else self.opened_at
         number, identity, *_ = self.header
         buffers = frame.encode_batch(body, number, self.position, identity, sequence, synced_upto, opened_at)
+        length = span
         if span < room:
             buffers.append(_END)
-        write_all(self._file, self.position, buffers)
+            length += PAGE_BYTES
+        write_all(self._file, self.position, buffers, length)
         self.position += span
         self.opened_at = opened_at
 

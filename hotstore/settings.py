@@ -47,5 +47,10 @@ class HotSettings:
             "merge_seconds",
             "sweep_seconds",
         ):
-            if getattr(self, name) <= 0:
+            if not getattr(self, name) > 0:
                 raise InvalidInput(f"{name} must be positive")
+        if not 0 < self.group_bytes_max <= BATCH_BYTES_MAX:
+            raise InvalidInput(f"group_bytes_max must be between 1 and {BATCH_BYTES_MAX} bytes")
+        for name in ("hot_bytes_max", "disk_free_bytes_min"):
+            if getattr(self, name) < 0:
+                raise InvalidInput(f"{name} must not be negative")

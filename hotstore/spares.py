@@ -99,7 +99,6 @@ class Spares:
             writer = self.prepare(synced_upto).result()
             self.reserve().result()
         self._spare = self._reserve = None
-        self.prepare(synced_upto)
         return writer
 
     def begin(self, synced_upto: int, replaces: int, span: int) -> tuple[str, Writer]:

@@ -68,8 +68,8 @@ class Place(Protocol):
 
 def parse(text: str) -> Start:
     """Read a starting point, or say what is wrong with it."""
-    if not isinstance(text, str):
-        raise InvalidInput(f"a starting point is text: {FORMS}")
+    if not isinstance(text, str) or not text.isprintable():
+        raise InvalidInput(f"a starting point is plain text: {FORMS}")
     kind, colon, rest = text.partition(":")
     match kind:
         case "beginning" | "end" if not colon:
@@ -119,7 +119,7 @@ def _age(text: str) -> int:
         raise InvalidInput(
             f"ago:{text[:40]} is not an age: give a number and one of {', '.join(_UNITS_US)}, as ago:7d"
         )
-    return round(float(match[1]) * _UNITS_US[match[2]])
+    return min(round(float(match[1]) * _UNITS_US[match[2]]), OFFSET_MAX // 2)  # older than everything is enough
 
 
 async def resolve(start: Start, place: Place, *, clamp: bool = False) -> Resolved:

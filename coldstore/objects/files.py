@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Final
 
 from coldstore.errors import Denied, Exhausted, InvalidInput, JjqError, Unavailable
+from coldstore.objects.direct import write_buffered, write_past_cache
 from coldstore.objects.port import Body, pieces
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO must not hold us up
 
-_SYNC_BYTES: Final = 1 << 20
+_LARGE_BYTES: Final = 1 << 20
 
 ABSENT: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.ENAMETOOLONG)
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -166,17 +167,13 @@ def read_fully(fd: int, start: int, count: int) -> bytes:
 
 
 def write_fully(fd: int, body: Body) -> None:
-    """All of `body`, whatever the system takes at a time; anything with a buffer will do.
-
-    Large pieces are synced as they come: while later ones are being made the disk is idle.
-    """
+    """All of `body`, whatever the system takes at a time; anything with a buffer will do."""
     parts = pieces(body)
-    for piece in parts:
-        rest = piece.cast("B")
-        while rest:
-            rest = rest[os.write(fd, rest) :]
-        if parts is body and piece.nbytes >= _SYNC_BYTES:
-            os.fdatasync(fd)
+    if parts is body or any(part.nbytes >= _LARGE_BYTES for part in parts):
+        write_past_cache(fd, parts)
+    else:
+        for part in parts:
+            write_buffered(fd, part.cast("B"))
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def bench(
         return
     print_table(
         ("MEASURE", "ELEMENTS/S", "MB/S"),
-        [(what, round(rate), f"{rate * size / 1e6:,.0f}") for what, rate in rows],
+        [(what, f"{rate:,.0f}", f"{rate * size / 1e6:,.0f}") for what, rate in rows],
     )
 
 

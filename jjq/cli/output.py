@@ -94,8 +94,6 @@ def _shown(cell: object) -> str:
         return time_text(cell)
     if isinstance(cell, bool):
         return "yes" if cell else "no"
-    if isinstance(cell, int):
-        return f"{cell:,}" if cell >= 10_000 else str(cell)
     return "" if cell is None else escape(str(cell))
 
 

@@ -151,8 +151,8 @@ def _report(first: Receipt | None, last: Receipt | None, count: int, *, json: bo
             }
         )
         return
-    offsets = f"offset {first.first_offset:,}"
+    offsets = f"offset {first.first_offset}"
     if count > 1:
-        offsets = f"offsets {first.first_offset:,} to {last.first_offset:,}"
+        offsets = f"offsets {first.first_offset} to {last.first_offset}"
     elements = "1 element" if count == 1 else f"{count:,} elements"
     print(f"pushed {elements}, {offsets}, {last.stage} at {time_text(last.timestamp)}")

@@ -129,7 +129,7 @@ def _show(queue: QueueInfo, json: bool) -> None:
             "elements": queue.next_offset - queue.first_offset,
             "first offset": queue.first_offset,
             "next offset": queue.next_offset,
-            "in the cold store": f"before offset {queue.cold_offset:,}",
+            "in the cold store": f"before offset {queue.cold_offset}",
             "blocks": f"{bytes_text(queue.block_bytes)} or {queue.block_seconds:g} s",
             "subscribers": queue.subscribers,
             "created": queue.created,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -82,9 +83,11 @@ def serve(
 
 def run(settings: Settings) -> int:
     """Serve until the end."""
+    from coldstore.failpoint import arm_from
     from jjq.logs import set_up_logs
 
     set_up_logs(settings.log, settings.log_level)
+    arm_from(os.environ)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_serve(settings))
 

@@ -180,5 +180,5 @@ def _show(subscriber: SubscriberInfo, json: bool) -> None:
     }
     if subscriber.resolved is not None:
         at = time_text(subscriber.resolved.timestamp) or "no element there yet"
-        fields["resolved"] = f"offset {subscriber.resolved.offset:,} ({subscriber.resolved.rule}), {at}"
+        fields["resolved"] = f"offset {subscriber.resolved.offset} ({subscriber.resolved.rule}), {at}"
     print_fields(fields)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -51,7 +52,12 @@ def verify(
     from coldstore.objects.settings import S3Settings
     from jjq.node import NodeSettings, open_cold
 
-    s3 = S3Settings(endpoint=s3_endpoint, region=s3_region)
+    s3 = S3Settings(
+        endpoint=s3_endpoint,
+        region=s3_region,
+        access_key=os.environ.get("JJQ_S3_ACCESS_KEY"),  # as for `jjq serve`, and no flags: they can be seen
+        secret_key=os.environ.get("JJQ_S3_SECRET_KEY"),
+    )
     settings = NodeSettings(Path(), cold, s3, cache_disk_bytes=0)
     store = open_cold(settings, SystemClock(), SystemChance())
     reports = []

@@ -135,12 +135,18 @@ class Subscription:
 
     async def _allow(self, delivery: Delivery) -> None:
         """Give credit back once enough of it is used up to be worth a message."""
-        self._owed[0] += delivery.batch.num_rows
-        self._owed[1] += delivery.batch.nbytes
+        self._owe(delivery)
         half = [self._owed[i] * 2 > self._credit[i] > 0 for i in (0, 1)]
         if any(half) or not self._buffer:
-            owed, self._owed = self._owed, [0, 0]
-            await self._write(pb.SubscribeRequest(credit=pb.Credit(elements=owed[0], bytes=owed[1])))
+            await self._pay()
+
+    def _owe(self, delivery: Delivery) -> None:
+        self._owed[0] += delivery.batch.num_rows
+        self._owed[1] += delivery.batch.nbytes
+
+    async def _pay(self) -> None:
+        owed, self._owed = self._owed, [0, 0]
+        await self._write(pb.SubscribeRequest(credit=pb.Credit(elements=owed[0], bytes=owed[1])))
 
     async def _write(self, request: pb.SubscribeRequest) -> None:
         call = self._call
@@ -178,6 +184,8 @@ class Subscription:
                     first = self._call is None
                     self._call = call
                     self._take(raw, first)
+                    if self._owed[0] and not self._buffer:
+                        await self._pay()  # of what was dropped: nobody will take it and pay
             except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
                 await received(call)  # the write failed; reading tells why
                 raise Unavailable("the stream broke as it began") from None
@@ -230,6 +238,5 @@ class Subscription:
         self._generation += 1
         self._wanted = -1
         for delivery in self._buffer:
-            self._owed[0] += delivery.batch.num_rows
-            self._owed[1] += delivery.batch.nbytes
+            self._owe(delivery)
         self._buffer.clear()

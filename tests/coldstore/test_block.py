@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coldstore import batch, block, limits, stitch
+from coldstore import batch, block, blockfile, limits, stitch
 from coldstore.batch import Content
-from coldstore.block import BlockFile, Encoded
+from coldstore.block import Encoded
+from coldstore.blockfile import BlockFile
+from coldstore.chance import SeededChance
 from coldstore.errors import DataLoss, InvalidInput
 from coldstore.queue import QueueSettings
 from tests.coldstore.making import QUEUE_ID, START_US, elements
@@ -48,8 +50,8 @@ def encoded(table: pa.Table, content: Content = "bytes") -> bytes:
 def alone(table: pa.Table) -> bytes:
     """The file that Arrow writes on its own, with the same row groups."""
     sizes = block._row_bytes(table)
-    said = block._provenance(table, settings_of())
-    return bytes(block._encode_file(table, block._group_ends(sizes), int(sizes.sum()), said))
+    style = block._Style(block._provenance(table, settings_of()), block._level(table, int(sizes.sum())))
+    return bytes(block._encode_file(table, block._group_ends(sizes), int(sizes.sum()), style))
 
 
 @pytest.fixture
@@ -138,9 +140,9 @@ def test_the_digest_is_known_without_putting_the_file() -> None:
 
 def test_a_file_larger_than_estimated_is_written_all_the_same() -> None:
     table = elements(0, 1_000)
-    said = block._provenance(table, settings_of())
+    style = block._Style(block._provenance(table, settings_of()))
     too_small = -64 * 1_000 - 4096 * 17 + 6_000  # leaves a quarter of what is needed
-    file = block._encode_file(table, [1_000], too_small, said)
+    file = block._encode_file(table, [1_000], too_small, style)
     assert BlockFile(file, "k", 0).read().equals(table)
 
 
@@ -182,7 +184,7 @@ def test_every_page_has_a_checksum(small_groups: None) -> None:
 @given(
     st.integers(-2, 42),
     st.integers(-2, 45),
-    st.lists(st.sampled_from(block.COLUMNS), min_size=1, unique=True),
+    st.lists(st.sampled_from(blockfile.COLUMNS), min_size=1, unique=True),
 )
 def test_a_range_of_some_columns_is_that_part_of_the_whole(start: int, stop: int, columns: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patched:
@@ -242,3 +244,33 @@ def test_row_groups_follow_the_bytes_of_the_elements() -> None:
 def test_a_row_group_has_at_most_so_many_elements() -> None:
     ends = [0, *block._group_ends(np.ones(3 * limits.ROW_GROUP_ELEMENTS_MAX + 5, dtype=np.int64))]
     assert max(np.diff(ends)) == limits.ROW_GROUP_ELEMENTS_MAX
+
+
+def valued(values: list[bytes]) -> pa.Table:
+    return pa.Table.from_batches([batch.stamp(batch.payload("bytes", values), 0, START_US)])
+
+
+def test_values_that_hardly_compress_are_not_laboured_at() -> None:
+    noise = SeededChance(1)
+    flat = [bytes.fromhex(noise.token() * 4) + noise.token().encode()[:3] for _ in range(10_000)]
+    unlike = [bytes.fromhex("".join(noise.token() for _ in range(4))) for _ in range(10_000)]
+    texts = [noise.token().encode() * 3 for _ in range(10_000)]
+    assert block._level(valued(unlike), 1_000_000) == block._FAST_LEVEL
+    assert block._level(valued(texts), 1_000_000) == block._LEVEL
+    assert block._level(valued(flat), 1_000_000) == block._LEVEL, "repetitions within a value count"
+    assert block._level(valued(unlike[:100]), 10_000) == block._LEVEL, "too little to tell"
+    for values in (unlike, texts):
+        assert BlockFile(encoded(valued(values)), "k", 0).read().equals(valued(values))
+
+
+def test_the_level_depends_on_the_elements_alone() -> None:
+    noise = SeededChance(1)
+    table = valued([bytes.fromhex("".join(noise.token() for _ in range(4))) for _ in range(10_000)])
+    cut = pa.concat_tables([table.slice(0, 1_234), table.slice(1_234)])
+    assert block._level(cut, 640_000) == block._level(table, 640_000)
+    assert encoded(cut) == encoded(table)
+
+
+def test_huge_values_are_sampled_in_part() -> None:
+    table = valued([b"x" * 3_000_000, b"y" * 3_000_000])
+    assert block._level(table, 6_000_000) == block._LEVEL

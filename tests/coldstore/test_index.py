@@ -72,7 +72,7 @@ def very_long() -> MemoryObjects:
 
 def test_opening_a_hundred_thousand_blocks_reads_few_objects(very_long: MemoryObjects) -> None:
     counting = Counting(very_long)
-    store: Any = ColdStore(counting, ManualClock(), SeededChance(1))  # type: ignore[arg-type]
+    store: Any = ColdStore(counting, ManualClock(), SeededChance(1))
     queue = store.open_queue("orders")
     assert len(queue.list_blocks()) == 100_000
     assert queue.next_offset == 1_000_000

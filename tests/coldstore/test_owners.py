@@ -15,7 +15,8 @@ import pyarrow as pa
 import pytest
 
 from coldstore import block, commit, limits, paths
-from coldstore.block import BlockFile, Encoded
+from coldstore.block import Encoded
+from coldstore.blockfile import BlockFile
 from coldstore.blocks import BlockList
 from coldstore.chance import SeededChance
 from coldstore.clock import ManualClock

@@ -173,6 +173,7 @@ class World:
         self.settings = hot or settings(**changes)
         self.free_bytes = 1 << 40
         self.wrap: Callable[[Journal], Journal] = lambda journal: journal
+        self.runners: Callable[[], Runners] = Runners.inline
         self._engine: Engine | None = None
         self._cut: asyncio.Future[None] | None = None
 
@@ -215,7 +216,7 @@ class World:
             self.settings,
             self.clock,
             self.chance,
-            Runners.inline(),
+            self.runners(),
             lambda: self.free_bytes,
         )
         await self.until_cut(engine.start(background=False))

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -23,12 +23,15 @@ def clean_environment(**more: str) -> dict[str, str]:
 class JjqServer:
     """One server; a context manager that leaves no process behind."""
 
-    def __init__(self, folder: Path, *flags: str, small: bool = True) -> None:
+    def __init__(
+        self, folder: Path, *flags: str, small: bool = True, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.folder = folder
         self.data = folder / "data"
         self.log = folder / "server.log"
         self.address = f"127.0.0.1:{free_ports(1)[0]}"
         self._flags: Sequence[str] = (*(SMALL if small else ()), *flags)
+        self._environment = environment or {}
         self._process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -47,7 +50,7 @@ class JjqServer:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=clean_environment(),
+                env=clean_environment(**self._environment),
             )
         wait_until(
             lambda: b"jjq listens on" in self.log.read_bytes()[seen:] or self.process.poll() is not None,

@@ -136,6 +136,20 @@ def test_the_loss_of_the_very_first_batch_is_not_forgotten_when_its_segment_is_c
         disk.crash()
 
 
+def test_a_batch_of_a_group_that_was_synced_by_rolling_is_corrupt_when_it_is_damaged() -> None:
+    disk = SimDisk()
+    journal = opened(disk)
+    for _ in range(4):
+        journal.append([Record(1, b"x")])  # no sync but that of going on in the second segment
+    disk.crash()
+    for name in disk.files().keys() - {FIRST, SECOND}:
+        disk.remove(name)  # no other word of what was synced
+    disk.corrupt(FIRST, 2 * PAGE_BYTES + 70, 0xFF)
+    found, damage = look(disk)
+    assert list(found) == [0, 2, 3]
+    assert [(each.kind, each.first, each.last) for each in damage] == [("corrupt", 1, 1)]
+
+
 @pytest.mark.parametrize(("clean", "kind"), [(False, "torn"), (True, "corrupt")])
 def test_the_last_batch_alone_may_be_cut_but_not_after_a_clean_close(clean: bool, kind: str) -> None:
     disk = SimDisk()
@@ -148,6 +162,10 @@ def test_the_last_batch_alone_may_be_cut_but_not_after_a_clean_close(clean: bool
     found, damage = look(disk)
     assert list(found) == [0]
     assert [(report.kind, report.first) for report in damage] == [(kind, 1)]
+    # A number that was promised to someone is not used again; one that never was, is.
+    for seed in (1, 2):
+        assert opened(disk, seed).next_sequence == (2 if clean else 1)
+        disk.crash()
 
 
 def test_a_clean_close_with_something_behind_its_end_is_not_believed() -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
+import pytest
+
 from coldstore.chance import SeededChance
 from hotstore import frame
 from hotstore.diskjournal import DiskJournal
-from hotstore.journal import Record
+from hotstore.journal import Poisoned, Record
 from hotstore.limits import FREE_SEGMENTS_MAX, PAGE_BYTES
-from hotstore.segment import parse_name
-from hotstore.simdisk import SimDisk, SimFile
-from hotstore.spares import Thread
+from hotstore.segment import parse_name, zeroed
+from hotstore.simdisk import SimDisk, SimFile, Verb
+from hotstore.spares import Inline, Spares, Thread
 from tests.hotstore.journal.model import SEGMENT_BYTES, contents, journal_on, opened
 
 T = TypeVar("T")
@@ -114,6 +117,9 @@ def test_a_restart_with_other_segment_sizes_keeps_everything() -> None:
         if seed % 2:
             journal.close()
         disk.crash()
+        for name, header in headers(disk).items():
+            assert header is not None
+            assert len(disk.files()[name]) == header.segment_bytes
     assert contents(disk) == expected
 
 
@@ -125,7 +131,15 @@ class Held:
 
     def submit(self, work: Callable[[], T], /) -> Future[T]:
         future: Future[T] = Future()
-        self.work.append(lambda: future.set_result(work()))
+
+        def run() -> None:
+            done = Inline().submit(work)
+            if error := done.exception():
+                future.set_exception(error)
+            else:
+                future.set_result(done.result())
+
+        self.work.append(run)
         return future
 
     def shutdown(self) -> None:
@@ -144,6 +158,33 @@ def test_the_push_path_does_not_wait_for_a_spare_before_it_needs_one() -> None:
         work()
     journal.append([Record(1, b"rolls")])
     assert journal.next_sequence == 4
+
+
+@pytest.mark.parametrize("verb", ["write", "sync", "rename", "sync_directory"])
+def test_an_io_error_in_the_background_poisons_when_the_spare_is_needed(verb: Verb) -> None:
+    disk, held = SimDisk(), Held()
+    journal = DiskJournal(disk, SeededChance(0), segment_bytes=SEGMENT_BYTES, background=held)
+    assert list(journal.recover()) == []
+    disk.fail(verb)
+    held.work.pop()()
+    for _ in range(3):
+        journal.append([Record(1, b"x")])
+        journal.sync()
+    for work in held.work:
+        work()
+    with pytest.raises(Poisoned):
+        journal.append([Record(1, b"rolls")])
+
+
+def test_a_free_file_that_could_not_be_written_is_not_forgotten() -> None:
+    disk = Counting()
+    spares = Spares(disk, SeededChance(0), SEGMENT_BYTES, Inline())
+    spares.put_back([zeroed(disk, 1, SEGMENT_BYTES)])
+    disk.fail("write", 1, errno.ENOSPC)
+    with pytest.raises(OSError, match="space"):
+        spares.begin(0, frame.NO_SEGMENT, 0)
+    spares.begin(0, frame.NO_SEGMENT, 0)
+    assert disk.created == 1
 
 
 def test_spares_are_prepared_by_one_thread_of_their_own() -> None:

@@ -10,7 +10,7 @@ import pytest
 from coldstore.chance import SystemChance
 from coldstore.errors import Conflict
 from hotstore import frame
-from hotstore.disk import RealDisk, write_all
+from hotstore.disk import RealDisk
 from hotstore.diskjournal import DiskJournal
 from hotstore.journal import Record
 from hotstore.simdisk import SimDisk
@@ -34,7 +34,7 @@ def make_newer(disk: SimDisk, name: str) -> None:
     fields = bytearray(file.read(0, frame.SEGMENT.size))
     struct.pack_into("<H", fields, 4, frame.VERSION + 1)
     crc = frame.checksum(frame.seed(0, int(name[:20]), 0), bytes(fields))
-    write_all(file, 0, [bytes(fields) + frame.CHECKSUM.pack(crc)])
+    file.write(0, [bytes(fields) + frame.CHECKSUM.pack(crc)])
 
 
 @pytest.mark.parametrize("clean", [True, False])

@@ -1,0 +1,105 @@
+"""Dockerfile, docker-compose.yml and prometheus.yml agree with each other and with the tree."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+from jjq.settings import Settings
+from tests.architecture.tree import ROOT
+
+
+def read(name: str) -> Any:
+    return yaml.safe_load((ROOT / name).read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def compose() -> Any:
+    return read("docker-compose.yml")
+
+
+def test_there_are_three_nodes_an_s3_server_prometheus_and_spark(compose: Any) -> None:
+    assert {"node-1", "node-2", "node-3", "s3", "prometheus", "spark"} <= set(compose["services"])
+    assert all("image" in service or "build" in service for service in compose["services"].values())
+
+
+def test_everything_that_a_service_names_exists(compose: Any) -> None:
+    services = compose["services"]
+    for service in services.values():
+        assert set(service.get("depends_on", {})) <= set(services)
+        assert {config["source"] for config in service.get("configs", [])} <= set(compose["configs"])
+        for volume in service.get("volumes", []):
+            source = volume.split(":")[0]
+            assert (ROOT / source).exists() if source.startswith(".") else source in compose["volumes"]
+
+
+def test_nodes_share_neither_data_nor_prefix_nor_port(compose: Any) -> None:
+    nodes = [service for name, service in compose["services"].items() if name.startswith("node-")]
+    for unique in ("volumes", "ports"):
+        assert len({tuple(node[unique]) for node in nodes}) == 3
+    assert len({node["environment"]["JJQ_COLD"] for node in nodes}) == 3
+
+
+def test_the_settings_of_the_containers_are_settings_of_jjq(
+    compose: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {f"JJQ_{name.upper()}" for name in Settings.model_fields}
+    image = (ROOT / "Dockerfile").read_text()
+    in_image = {word.split("=")[0].strip() for word in image.split() if word.startswith("JJQ_")}
+    assert in_image
+    assert in_image <= known
+    for name, service in compose["services"].items():
+        if name.startswith("node-"):
+            assert set(service["environment"]) <= known
+            for variable, value in service["environment"].items():
+                monkeypatch.setenv(variable, value)
+            assert Settings.load({}).node == name
+
+
+def test_no_port_is_open_to_other_machines(compose: Any) -> None:
+    ports = [port for service in compose["services"].values() for port in service.get("ports", [])]
+    assert ports
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_prometheus_scrapes_every_node(compose: Any) -> None:
+    (job,) = read("prometheus.yml")["scrape_configs"]
+    (group,) = job["static_configs"]
+    assert group["targets"] == [f"{name}:9090" for name in compose["services"] if name.startswith("node-")]
+
+
+def test_the_configuration_of_the_s3_server_is_json_with_the_keys_of_the_nodes(compose: Any) -> None:
+    (identity,) = json.loads(compose["configs"]["s3"]["content"])["identities"]
+    environment = compose["services"]["node-1"]["environment"]
+    assert identity["credentials"] == [
+        {"accessKey": environment["JJQ_S3_ACCESS_KEY"], "secretKey": environment["JJQ_S3_SECRET_KEY"]}
+    ]
+
+
+def test_the_image_is_made_of_files_that_exist_and_reach_the_builder() -> None:
+    ignored = (ROOT / ".dockerignore").read_text().split()
+    lines = [line.split() for line in (ROOT / "Dockerfile").read_text().splitlines()]
+    sources = [
+        source for line in lines if line[:1] == ["COPY"] and "--from" not in line[1] for source in line[1:-1]
+    ]
+    assert len(sources) >= 8
+    for source in sources:
+        assert (ROOT / source).exists()
+        top = Path(source).parts[0]
+        assert f"!{top}" in ignored or f"!{top}/" in ignored, source
+
+
+def test_docker_accepts_the_file() -> None:
+    docker = shutil.which("docker")
+    has_compose = docker and subprocess.run([docker, "compose", "version"], capture_output=True, check=False)
+    if not docker or not has_compose or has_compose.returncode:
+        pytest.skip("docker compose is not installed; the tests above check the file")
+    command = [docker, "compose", "-f", str(ROOT / "docker-compose.yml"), "config", "--quiet"]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stderr

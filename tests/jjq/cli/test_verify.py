@@ -1,0 +1,63 @@
+"""`jjq verify`: without a server, it proves a store sound or names every defect."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import jjq as client_of
+from tests.jjq.cli.command import Command
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with two queues, one of them with several blocks."""
+    folder = tmp_path_factory.mktemp("data")
+    with client_of.open(folder) as client:
+        for name, blocks in (("orders", 3), ("events", 1)):
+            client.create_queue(name, block_bytes=64 * 1024)
+            for n in range(blocks):
+                client.push(name, [b"%d-%d" % (n, i) * 20 for i in range(1_000)])
+                client.seal(name)
+    return folder / "cold"
+
+
+def damaged(data: Path, folder: Path) -> Path:
+    """A copy with one byte of one block turned."""
+    shutil.copytree(data, folder / "damaged")
+    block = min((folder / "damaged").rglob("*.parquet"))
+    block.write_bytes(bytes([block.read_bytes()[0] ^ 1]) + block.read_bytes()[1:])
+    return folder / "damaged"
+
+
+def test_a_sound_store_ends_with_0_and_a_verdict_for_each_queue(alone: Command, data: Path) -> None:
+    rows = [line.split()[:2] for line in alone.ok("verify", "--cold", str(data)).lines]
+    assert rows == [["QUEUE", "VERDICT"], ["events", "ok"], ["orders", "ok"]]
+    (report,) = alone.ok("verify", "orders", "--cold", f"file://{data}", "--json").json
+    assert (report["queue"], report["ok"], report["elements"], report["defects"]) == (
+        "orders",
+        True,
+        3_000,
+        [],
+    )
+    assert report["blocks"] >= 3
+
+
+def test_damage_ends_with_4_and_is_named(alone: Command, data: Path, tmp_path: Path) -> None:
+    cold = damaged(data, tmp_path)
+    ran = alone("verify", "--cold", str(cold))
+    assert ran.code == 4
+    assert "data damaged" in ran.text
+    reports = alone("verify", "--cold", str(cold), "--json").json
+    assert [(r["queue"], r["ok"]) for r in reports] == [("events", False), ("orders", True)]
+    assert reports[0]["defects"][0]["key"].endswith(".parquet")
+
+
+def test_an_unknown_queue_ends_with_3_and_an_empty_store_has_nothing_wrong(
+    alone: Command, data: Path, tmp_path: Path
+) -> None:
+    assert alone("verify", "nope", "--cold", str(data)).code == 3
+    assert alone.ok("verify", "--cold", str(tmp_path / "nothing"), "--json").json == []
+    assert alone("verify").code == 2

@@ -1,0 +1,66 @@
+"""What the documents say about files, settings, codes and metrics is so."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from jjq.cli import exits
+from jjq.settings import Settings
+from tests.architecture.tree import ROOT
+
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+
+
+def text(name: str) -> str:
+    return (ROOT / "docs" / name).read_text("utf-8")
+
+
+@pytest.mark.parametrize("path", DOCS, ids=[path.name for path in DOCS])
+def test_every_link_leads_somewhere(path: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", path.read_text("utf-8"))
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def test_every_file_that_the_architecture_names_exists() -> None:
+    named = set(re.findall(r"`([\w./]+\.(?:py|yml))`", text("architecture.md")))
+    assert len(named) > 40
+    folders = [ROOT, *(ROOT / f for f in ("jjq", "hotstore", "coldstore", "jjq/server", "jjq/remote"))]
+    folders.append(ROOT / "tests/jjq/client")
+    assert {name for name in named if not any((folder / name).exists() for folder in folders)} == set()
+
+
+def test_every_setting_is_in_the_table_with_its_default() -> None:
+    table = text("operations.md").split("## Settings")[1].split("## ")[0]
+    rows = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
+    assert set(re.findall(r"`(\w+)`", " ".join(rows))) == set(Settings.model_fields)
+    for name in ("idle_seconds", "producer_seconds", "grace_seconds"):
+        default = Settings.model_fields[name].default
+        assert re.search(rf"`{name}` \| {default:g} \|", table), name
+
+
+def test_the_exit_codes_are_those_of_the_command_line() -> None:
+    def codes(document: str, row: str) -> set[int]:
+        return {int(code) for code in re.findall(row, document, re.MULTILINE)}
+
+    assert exits.__doc__ is not None
+    told = codes(text("operations.md").split("## Exit codes")[1].split("## ")[0], r"^\| (\d+) \|")
+    assert told == codes(exits.__doc__, r"^ +(\d+) ")
+
+
+def test_every_dependency_has_its_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    names = {re.match(r"[\w-]+", line).group() for line in project["dependencies"]}  # type: ignore[union-attr]
+    table = text("decisions.md").split("## Dependencies")[1]
+    missing = {name for name in names if name not in table and name.removeprefix("grpcio") not in table}
+    assert missing == set()
+
+
+def test_the_metrics_to_watch_exist() -> None:
+    told = set(re.findall(r"`(jjq_\w+)`", text("operations.md")))
+    code = (ROOT / "jjq/server/metrics.py").read_text() + (ROOT / "hotstore/hotstore.py").read_text()
+    missing = {name for name in told if name.removeprefix("jjq_").removesuffix("_total") not in code}
+    assert missing == set()
