@@ -5,11 +5,13 @@ Ratios are taken within one run and in turns, so that a busy machine slows both 
 
 from __future__ import annotations
 
+import itertools
+import os
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -41,20 +43,38 @@ def run(quick: bool) -> list[Row]:
     """All figures of the cold store."""
     with tempfile.TemporaryDirectory(prefix="jjq-bench-") as folder:
         root = Path(folder)
-        rows = _blocks(root / "blocks", rounds=5 if quick else 15)
+        rounds = 5 if quick else 15
+        rows = _blocks(root / "text", elements(), "random text", rounds)
+        rows += _blocks(root / "json", json_elements(), "JSON", rounds)
         rows += _memory_of_a_write(root / "memory")
         rows += _long_queue(root / "long")
     return rows
 
 
-def elements(count: int = ELEMENTS, first: int = 0) -> pa.Table:
-    """Random printable values: nothing for a dictionary, little for a compressor."""
+def elements(count: int = ELEMENTS) -> pa.Table:
+    """Random printable values: nothing for a dictionary, little for a compressor. The worst case."""
     values = np.random.default_rng(count).integers(33, 127, size=count * VALUE_BYTES, dtype=np.uint8)
     ends = np.arange(0, count * VALUE_BYTES + 1, VALUE_BYTES, dtype=np.int32)
-    column = pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(values)])
-    columns = [pa.nulls(count, pa.binary()), column, pa.nulls(count, batch.HEADERS)]
+    return _table(pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(values)]))
+
+
+def json_elements(count: int = ELEMENTS) -> pa.Table:
+    """Values as an application has them."""
+    chance = np.random.default_rng(count)
+    users, cents = chance.integers(0, 10_000, count).tolist(), chance.integers(0, 100_000, count).tolist()
+    texts = [
+        b'{"id":%d,"user":"user%d","amount":%d.%02d,"status":"open","when":"2026-01-01T00:00:%02dZ"}'
+        % (at, user, price // 100, price % 100, at % 60)
+        for at, (user, price) in enumerate(zip(users, cents, strict=True))
+    ]
+    return _table(pa.array(texts, pa.binary()))
+
+
+def _table(values: pa.Array) -> pa.Table:
+    count = len(values)
+    columns = [pa.nulls(count, pa.binary()), values, pa.nulls(count, batch.HEADERS)]
     payload = pa.RecordBatch.from_arrays(columns, schema=batch.payload_schema("bytes"))
-    return pa.Table.from_batches([batch.stamp(payload, first, 1_767_225_600_000_000)])
+    return pa.Table.from_batches([batch.stamp(payload, 0, 1_767_225_600_000_000)])
 
 
 def _queue(root: Path) -> ColdQueue:
@@ -62,17 +82,17 @@ def _queue(root: Path) -> ColdQueue:
     return store.create_queue("bench")
 
 
-def _blocks(root: Path, rounds: int) -> list[Row]:
+def _blocks(root: Path, table: pa.Table, what: str, rounds: int) -> list[Row]:
     root.mkdir()
     queue = _queue(root / "store")
-    table = elements()
-    plain = root / "plain.parquet"
+    fresh = (root / f"plain-{number}.parquet" for number in itertools.count())  # like ours, never overwritten
     writes: dict[str, Callable[[], Any]] = {
-        "plain": lambda: pq.write_table(table, plain),
-        "plain, our options": lambda: _write_alike(table, root / "alike.parquet"),
+        "plain": lambda: pq.write_table(table, next(fresh)),
+        "alike": lambda: _write_alike(table, next(fresh)),
         "block": lambda: queue.write_block(_moved(table, queue.next_offset)),
     }
     written = _in_turns(writes, rounds)
+    plain = root / "plain-0.parquet"
     reads: dict[str, Callable[[], Any]] = {
         "plain": lambda: pq.read_table(plain),
         "block": lambda: queue.read_block(0),
@@ -80,9 +100,10 @@ def _blocks(root: Path, rounds: int) -> list[Row]:
     read = _in_turns(reads, rounds)
     megabytes = table.nbytes / 1e6
     return [
-        Row("write a block of 500,000 × 100 B", megabytes / written["block"], "MB/s"),
+        Row(f"write a block, 500,000 × 100 B of {what}", megabytes / written["block"], "MB/s"),
         at_least("… of write_table", written["plain"] / written["block"], "×", 0.6),
-        Row("… of write_table, our options", written["plain, our options"] / written["block"], "×"),
+        Row("… of write_table with our options", written["alike"] / written["block"], "×"),
+        Row("… stored, of write_table's", queue.list_blocks()[0].stored_bytes / plain.stat().st_size, "×"),
         Row("read it back", megabytes / read["block"], "MB/s"),
         at_least("… of read_table", read["plain"] / read["block"], "×", 0.6),
     ]
@@ -104,6 +125,7 @@ def _in_turns(sides: dict[str, Callable[[], Any]], rounds: int) -> dict[str, flo
     times: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(rounds + 1):
         for name, side in sides.items():
+            os.sync()  # what one side left to the disk must not slow the next
             start = time.perf_counter()
             side()
             times[name].append(time.perf_counter() - start)
@@ -111,34 +133,31 @@ def _in_turns(sides: dict[str, Callable[[], Any]], rounds: int) -> dict[str, flo
 
 
 def _memory_of_a_write(root: Path) -> list[Row]:
-    """The process's own peak, sampled, with the table itself counted in."""
-    process = psutil.Process()
-    queue = _queue(root)
-    before = process.memory_info().rss
+    (times,) = _alone("measure_write", root)
+    return [at_most("peak memory of a write, the table included", times, "× raw", 3.0)]
+
+
+def measure_write(root: str) -> None:
+    """Run in a process of its own: its peak, over what it had before there was a table."""
+    queue = _queue(Path(root))
+    queue.write_block(elements(1_000))
+    before = psutil.Process().memory_info().rss
     table = elements(4 * ELEMENTS)
-    peak = before
-    done = threading.Event()
+    queue.write_block(_moved(table, queue.next_offset))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print((peak - before) / table.nbytes)
 
-    def sample() -> None:
-        nonlocal peak
-        while not done.wait(0.002):
-            peak = max(peak, process.memory_info().rss)
 
-    sampler = threading.Thread(target=sample)
-    sampler.start()
-    queue.write_block(table)
-    done.set()
-    sampler.join()
-    return [
-        at_most("peak memory of a write, the table included", (peak - before) / table.nbytes, "× raw", 3.0)
-    ]
+def _alone(measure: str, root: Path) -> list[float]:
+    """What a function of this module prints when it runs in a process of its own."""
+    code = f"import bench.coldstore as b, sys; b.{measure}(sys.argv[1])"
+    said = subprocess.run([sys.executable, "-c", code, str(root)], check=True, capture_output=True, text=True)
+    return [float(word) for word in said.stdout.split()]
 
 
 def _long_queue(root: Path) -> list[Row]:
     _make_long_queue(root, LONG_QUEUE_BLOCKS)
-    code = "import bench.coldstore as b, sys; b.measure_long_queue(sys.argv[1])"
-    said = subprocess.run([sys.executable, "-c", code, str(root)], check=True, capture_output=True, text=True)
-    seconds, grown, objects, offset_us, time_us = map(float, said.stdout.split())
+    seconds, grown, objects, offset_us, time_us = _alone("measure_long_queue", root)
     return [
         at_most("open 100,000 blocks", seconds, "s", 2.0),
         at_most("… memory", grown, "MB", 300.0),

@@ -1,7 +1,7 @@
 """A block's data file: Parquet that any engine reads, in bytes that depend on the elements alone.
 
-    compression     zstd, level 1: smaller than snappy and as quick; values of which it would save less than
-                    a fifth, such as ciphertext, at a fast level that only looks for repetitions
+    compression     zstd, level 1: smaller than snappy and as quick. Values of which it would save less than a
+                    fifth, such as ciphertext, are stored as they are: twice as quick to write and read
     order           rows sorted by offset, and declared so
     encodings       offset and timestamp DELTA_BINARY_PACKED, the rest PLAIN; no dictionaries, since
                     they help neither numbers that count up nor values that differ
@@ -42,11 +42,10 @@ _ROW_BYTES: Final = 24  # what a row costs besides its payload: offset, timestam
 _THREADS_MAX: Final = 4
 
 _LEVEL: Final = 1
-_FAST_LEVEL: Final = -5  # no entropy coding: half the time to write, a third to read
-_LEVELS: Final = dict.fromkeys(
-    ("offset", "timestamp", "key", "headers.key_value.key", "headers.key_value.value"), _LEVEL
+_CODECS: Final = dict.fromkeys(
+    ("offset", "timestamp", "key", "value", "headers.key_value.key", "headers.key_value.value"), "zstd"
 )
-_WORTHWHILE: Final = 0.8  # what level 1 must compress values to, to be worth that time
+_WORTHWHILE: Final = 0.8  # what values must be compressed to, to be worth the time
 _SAMPLES: Final = 8
 _SAMPLE_BYTES: Final = 16 * limits.KIB
 
@@ -97,7 +96,7 @@ def encode(table: pa.Table, settings: QueueSettings) -> Encoded:
     """The data file of these elements, which the caller has checked: dense offsets, the queue's schema."""
     sizes = _row_bytes(table)
     ends = _group_ends(sizes)
-    style = _Style(_provenance(table, settings), _level(table, int(sizes.sum())))
+    style = _Style(_provenance(table, settings), _compressible(table, int(sizes.sum())))
     if len(ends) == 1 or not _can_stitch():
         return Encoded.of(_encode_file(table, ends, int(sizes.sum()), style))
     return _encode_groups(table, ends, sizes, style)
@@ -108,13 +107,13 @@ class _Style:
     """What all row groups of a block have in common."""
 
     said: dict[str, str]
-    level: int = _LEVEL
+    compressed: bool = True  # the values; all else always is
 
 
-def _level(table: pa.Table, content_bytes: int) -> int:
-    """The level at which to compress values, judged by samples; depends on the elements alone."""
+def _compressible(table: pa.Table, content_bytes: int) -> bool:
+    """Whether values are worth compressing, judged by samples; depends on the elements alone."""
     if content_bytes < _SAMPLES * _SAMPLE_BYTES:
-        return _LEVEL
+        return True
     rows = max(1, _SAMPLE_BYTES * table.num_rows // content_bytes)
     values = table.column("value").cast(pa.binary())
     parts = []
@@ -123,7 +122,7 @@ def _level(table: pa.Table, content_bytes: int) -> int:
         parts.append(b"".join(value[:_SAMPLE_BYTES] for value in run.to_pylist()))
     sample = b"".join(parts)
     packed = pa.Codec("zstd", _LEVEL).compress(sample, asbytes=True)
-    return _LEVEL if len(packed) <= _WORTHWHILE * len(sample) else _FAST_LEVEL
+    return len(packed) <= _WORTHWHILE * len(sample)
 
 
 def _row_bytes(table: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -187,7 +186,7 @@ def _encode_file(table: pa.Table, ends: Sequence[int], content_bytes: int, style
 
 def _write(room: pa.Buffer, table: pa.Table, ends: Sequence[int], style: _Style) -> memoryview:
     sink = pa.FixedSizeBufferWriter(room)
-    with _writer(sink, table.schema, style.level) as writer:
+    with _writer(sink, table.schema, style.compressed) as writer:
         start = 0
         for end in ends:
             # One chunk per row group, or the pages would end where the chunks do.
@@ -198,13 +197,14 @@ def _write(room: pa.Buffer, table: pa.Table, ends: Sequence[int], style: _Style)
     return memoryview(room).cast("B")[: sink.tell()]
 
 
-def _writer(sink: Any, schema: pa.Schema, level: int = _LEVEL) -> pq.ParquetWriter:
+def _writer(sink: Any, schema: pa.Schema, compressed: bool = True) -> pq.ParquetWriter:
+    codecs = _CODECS if compressed else {**_CODECS, "value": "none"}
     return pq.ParquetWriter(
         sink,
         schema,
         version="2.6",
-        compression="zstd",
-        compression_level={**_LEVELS, "value": level},
+        compression=codecs,
+        compression_level={name: _LEVEL for name, codec in codecs.items() if codec == "zstd"},
         use_dictionary=False,
         column_encoding=_ENCODINGS,
         data_page_size=_PAGE_BYTES,

@@ -10,8 +10,6 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import overload
 
-import numpy as np
-
 from coldstore import metadata
 from coldstore.columns import Columns
 from coldstore.errors import NotFound, OutOfRange, check
@@ -21,7 +19,17 @@ from coldstore.metadata import BlockMetadata
 class BlockList(Sequence[BlockMetadata]):
     """Blocks without gap or overlap, from offset 0 on. Safe to share between threads."""
 
-    __slots__ = ("_columns", "_final_count", "_firsts", "_peak", "_queue", "_young", "_young_firsts")
+    __slots__ = (
+        "_columns",
+        "_final_count",
+        "_final_next",
+        "_firsts",
+        "_next",
+        "_peak",
+        "_queue",
+        "_young",
+        "_young_firsts",
+    )
 
     def __init__(
         self, queue: str, columns: Columns, final_count: int, young: tuple[BlockMetadata, ...] = ()
@@ -33,6 +41,8 @@ class BlockList(Sequence[BlockMetadata]):
         self._peak = columns.peak(final_count)
         self._young = young
         self._young_firsts = [block.first for block in young]
+        self._final_next = columns.array("last", final_count).item(-1) + 1 if final_count else 0
+        self._next = young[-1].next if young else self._final_next
 
     @classmethod
     def empty(cls, queue: str) -> BlockList:
@@ -90,24 +100,24 @@ class BlockList(Sequence[BlockMetadata]):
     @property
     def final_next(self) -> int:
         """First offset after the final blocks: what `data/` holds ends there."""
-        return int(self._columns.array("last", self._final_count)[-1]) + 1 if self._final_count else 0
+        return self._final_next
 
     @property
     def next_offset(self) -> int:
         """First offset after all blocks."""
-        return self._young[-1].next if self._young else self.final_next
+        return self._next
 
     def index_for(self, offset: int) -> int:
         """Position in this list of the block that holds `offset`."""
-        if not 0 <= offset < self.next_offset:
+        if not 0 <= offset < self._next:
             raise OutOfRange(
-                f"offset {offset} is in no block: they hold 0 up to {self.next_offset} (exclusive)",
+                f"offset {offset} is in no block: they hold 0 up to {self._next} (exclusive)",
                 first=0,
-                next=self.next_offset,
+                next=self._next,
             )
         if self._young and offset >= self._young_firsts[0]:
             return self._final_count + bisect_right(self._young_firsts, offset) - 1
-        return int(np.searchsorted(self._firsts, offset, side="right")) - 1
+        return self._firsts.searchsorted(offset, side="right").item() - 1
 
     def block_for(self, offset: int) -> BlockMetadata:
         """The block that holds `offset`; `OutOfRange` if none does."""
@@ -119,7 +129,7 @@ class BlockList(Sequence[BlockMetadata]):
         Timestamps need not grow along a queue, so the search runs over the greatest seen so far:
         the first block where that reaches `timestamp_us` is the first that holds such an element.
         """
-        at = int(np.searchsorted(self._peak, timestamp_us, side="left"))
+        at = self._peak.searchsorted(timestamp_us, side="left").item()
         if at < self._final_count:
             return self._at(at)
         return next((block for block in self._young if block.max_timestamp_us >= timestamp_us), None)

@@ -71,20 +71,20 @@ class Columns:
     def row(self, at: int, queue: str) -> BlockMetadata:
         """The block in row `at`."""
         arrays = self._arrays
-        first = int(arrays["first"][at])
+        first = arrays["first"].item(at)
         return BlockMetadata(
             queue=queue,
             kind="final",
             first=first,
-            last=int(arrays["last"][at]),
-            min_timestamp_us=int(arrays["min_timestamp"][at]),
-            max_timestamp_us=int(arrays["max_timestamp"][at]),
-            stored_bytes=int(arrays["stored_bytes"][at]),
-            raw_bytes=int(arrays["raw_bytes"][at]),
+            last=arrays["last"].item(at),
+            min_timestamp_us=arrays["min_timestamp"].item(at),
+            max_timestamp_us=arrays["max_timestamp"].item(at),
+            stored_bytes=arrays["stored_bytes"].item(at),
+            raw_bytes=arrays["raw_bytes"].item(at),
             sha256=arrays["sha256"][at].tobytes().hex(),
             path=paths.data_path(first),
-            previous=int(arrays["first"][at - 1]) if at else None,
-            epoch=int(arrays["epoch"][at]),
+            previous=arrays["first"].item(at - 1) if at else None,
+            epoch=arrays["epoch"].item(at),
             put_id=arrays["put_id"][at].tobytes().hex(),
             chain=arrays["chain"][at].tobytes().hex(),
         )

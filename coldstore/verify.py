@@ -80,6 +80,7 @@ class _Walk:
         self._defects: list[Defect] = []
         self._notes: list[str] = []
         self._missing: set[int] = set()
+        self._claimed: set[str] = set()  # files in data/ that young blocks name
         self._finals = Columns()
         self._chain = metadata.genesis(shelf.settings.id)
         self._blocks = self._elements = self._bytes = self._total = 0
@@ -166,6 +167,7 @@ class _Walk:
             if sure:
                 self._check_link(tip, block)
             self._check_data(block)
+            self._claimed.add(self._shelf.key(block.path))
             tip, end, sure = block, block.next, True
 
     def _check_data(self, block: BlockMetadata) -> None:
@@ -216,6 +218,8 @@ class _Walk:
         end = 0 if tip is None else tip.next
         for info in self._objects.list(paths.data_folder(self._shelf.name)):
             first = paths.data_first(info.key)
+            if info.key in self._claimed:
+                continue
             if first == end:
                 self._notes.append(f"{info.key} is not committed: the next owner adopts or replaces it")
             elif first not in named and first not in self._missing:

@@ -34,6 +34,10 @@ class Checkpointer:
         self._running = False
         self.floor = 0  # the journal before it holds no state that is not written again after it
 
+    @property
+    def journal_bytes(self) -> int:
+        return self._journal.used_bytes
+
     def due(self) -> bool:
         return not self._running and self._journal.used_bytes - self._base_bytes >= self._every_bytes
 

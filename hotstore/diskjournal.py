@@ -101,16 +101,17 @@ class DiskJournal:
     def trim(self, before: int) -> None:
         """Free the segments that have only batches below `before`.
 
-        The last segment that has a batch stays, because the sequence of the next one follows from it.
+        A synced batch always stays, because the sequence of the next one follows from it.
         """
         self._writable()
-        if len(self._segments) < 2 or self._segments[0].last >= before:
-            return
-        while len(self._segments) > 1 and self._segments[0].last < before:
+        count = len(self._segments)
+        while self._may_free(before):
             with self._poisoning("trim"), room_needed():
                 free = retire(self._disk, self._segments[:1])
                 self.used_bytes -= self._segments.pop(0).used_bytes
                 self._spares.put_back(free)
+        if len(self._segments) == count:
+            return
         failpoint.reach("journal.trimmed")
 
     def close(self, clean: bool = True) -> None:
@@ -126,6 +127,13 @@ class DiskJournal:
             if active:
                 active.close()
             self._spares.close()
+
+    def _may_free(self, before: int) -> bool:
+        """Whether the oldest segment is not needed, and the one after it has a synced batch."""
+        match self._segments:
+            case [oldest, second, *_]:
+                return oldest.last < before and second.first < self._synced_upto
+        return False
 
     def _writable(self) -> Writer:
         if self._poison:

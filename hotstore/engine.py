@@ -128,6 +128,8 @@ class Engine:
         await self._runners.load.run(lambda: replay.run(self.journal))
         for damage in self.journal.damage:
             log.error("journal: %s", damage)
+        if any(damage.kind == "corrupt" for damage in self.journal.damage):
+            await self.registry.suspect_unknown()
         self.usage.unsealed_bytes = sum(queue.unsealed_bytes for queue in self.registry.queues.values())
         self.checkpointer.floor = replay.first_sequence or 0
         self.committer.start(self._poisoned)

@@ -141,7 +141,8 @@ class HotBlocks:
         if queue.cold is None:
             raise DataLoss(f"queue {queue.name}: offset {offset} is neither in memory nor in the cold store")
         if offset >= queue.cold.next_offset:
-            raise queue.damage or DataLoss(f"queue {queue.name}: no block holds offset {offset}")
+            damage = queue.damage or DataLoss(f"queue {queue.name}: no block holds offset {offset}")
+            raise damage.with_traceback(None)
         wanted = queue.cold.block_for(offset)
         task = self._loading.get((queue.number, wanted.first))
         if task is None:

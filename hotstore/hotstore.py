@@ -123,7 +123,7 @@ class HotStore:
         return (await self._registry.queue(name)).info()
 
     async def list_queues(self) -> list[QueueInfo]:
-        return [queue.info() for queue in await self._registry.opened(sorted(self._registry.queues))]
+        return [queue.info() for queue in await self._registry.all()]
 
     async def list_blocks(self, queue: str) -> list[BlockInfo]:
         found = await self._registry.queue(queue)
@@ -195,8 +195,7 @@ class HotStore:
         return (await self._registry.subscriber(subscriber)).info()
 
     async def list_subscribers(self, queue: str | None = None) -> list[SubscriberInfo]:
-        names = sorted(self._registry.queues) if queue is None else [queue]
-        found = await self._registry.opened(names)
+        found = await self._registry.all() if queue is None else [await self._registry.queue(queue)]
         named = [self._registry.of(each) for each in found]
         return [each[name].info() for each in named for name in sorted(each)]
 
@@ -262,13 +261,17 @@ class HotStore:
         found = self._registry.queues.get(queue)
         if found is None or found.cold is None:
             found = await self._registry.queue(queue)
-        if found.damage is not None:
-            raise found.damage
+        lost = found.damage or found.doubt
+        if lost is not None:
+            raise lost.with_traceback(None)
         if stage not in STAGES:
             raise InvalidInput(f"stage {stage!r} is not known: use one of {', '.join(STAGES)}")
         check_identity(producer, sequence)
         payload = check_payload(payload, found.content)
-        if expected_offset is not None and not 0 <= check_whole("expected_offset", expected_offset) <= OFFSET_MAX:
+        if (
+            expected_offset is not None
+            and not 0 <= check_whole("expected_offset", expected_offset) <= OFFSET_MAX
+        ):
             raise InvalidInput(f"expected_offset must not be negative, not {expected_offset}")
         entry = PushEntry(found, payload, producer, sequence, expected_offset, stage)
         entry.on_settled = self._admission.leave  # admitted until the journal has it, whoever still waits

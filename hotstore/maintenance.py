@@ -74,6 +74,8 @@ class Maintenance:
         parts.usage.disk_free_bytes = parts.free_bytes()
         for queue in list(parts.registry.queues.values()):
             self._seal_old(queue)
+        if 2 * parts.checkpointer.journal_bytes > self._settings.journal_bytes_max:
+            self._relieve_journal()
         self._put_to_sleep()
         if self._every("forget", self._settings.producer_seconds / 100):
             self._forget_producers()
@@ -97,8 +99,25 @@ class Maintenance:
     def _seal_old(self, queue: HotQueue) -> None:
         if queue.cold is not None:
             self._parts.sealer.seal_old(queue)
-        elif len(queue.tail) and self._clock.monotonic() - queue.tail.opened >= queue.settings.block_seconds:
+        elif queue.sealing or (
+            len(queue.tail) and self._clock.monotonic() - queue.tail.opened >= queue.settings.block_seconds
+        ):
             self._parts.registry.open_soon(queue.name)  # recovered and not asked for yet: its turn comes next
+
+    def _relieve_journal(self) -> None:
+        """Seal the queues that hold on to the older half of the journal, however young their blocks are.
+
+        Else one slow queue would keep the journal from being trimmed until its block is old enough.
+        """
+        queues = self._parts.registry.queues.values()
+        floors = {queue: floor for queue in queues if (floor := queue.floor()) is not None}
+        for queue, floor in floors.items():
+            if 2 * floor > min(floors.values()) + max(floors.values()):
+                continue
+            if queue.cold is None:
+                self._parts.registry.open_soon(queue.name)
+            else:
+                self._parts.sealer.seal_soon(queue)
 
     def _put_to_sleep(self) -> None:
         idle = self._clock.monotonic() - self._settings.idle_seconds
@@ -117,10 +136,17 @@ class Maintenance:
         for queue in list(self._parts.registry.queues.values()):
             cold = queue.cold
             if cold is not None and queue.damage is None and cold.list_blocks().young:
-                await self._parts.runner.run(cold.merge)
+                await self._alone(queue, cold.merge)
 
     async def _sweep(self) -> None:
         for queue in list(self._parts.registry.queues.values()):
             cold = queue.cold
             if cold is not None and queue.damage is None:
-                await self._parts.runner.run(cold.sweep)
+                await self._alone(queue, cold.sweep)
+
+    async def _alone(self, queue: HotQueue, work: Callable[[], object]) -> None:
+        """What fails for one queue is not the others' business."""
+        try:
+            await self._parts.runner.run(work)
+        except JjqError as error:
+            log.warning("maintenance of queue %s: %s", queue.name, error)

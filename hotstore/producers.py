@@ -107,6 +107,8 @@ def check_identity(producer: str | None, sequence: int | None) -> None:
     except (AttributeError, UnicodeEncodeError):  # no text, or none that can be written
         size = 0
     if not 1 <= size <= NAME_CHARS_MAX:
-        raise InvalidInput(f"producer must be text of 1 to {NAME_CHARS_MAX} bytes in UTF-8, not {producer!a:.60}")
+        raise InvalidInput(
+            f"producer must be text of 1 to {NAME_CHARS_MAX} bytes in UTF-8, not {producer!a:.60}"
+        )
     if not isinstance(sequence, int) or isinstance(sequence, bool) or not 0 <= sequence <= OFFSET_MAX:
         raise InvalidInput(f"sequence must be a whole number between 0 and 2^63 - 1, not {sequence!r:.60}")

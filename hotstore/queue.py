@@ -47,6 +47,7 @@ class HotQueue:
         self.producers = Producers()
         self.subscribers = 0  # how many; the registry knows who
         self.damage: DataLoss | None = None  # a hole in the journal: reads around it go on, pushes do not
+        self.doubt: DataLoss | None = None  # elements may be lost: no pushes in this run, all else goes on
         self.last_us = 0
         self.stamped_us = 0
         self.on_grown: Callable[[HotQueue], None] = lambda queue: None
@@ -101,12 +102,13 @@ class HotQueue:
         for other in self._group:
             if other.producer == entry.producer and other.sequence == entry.sequence and other.first >= 0:
                 return Pushed(entry.sequence, other.first, other.payload.num_rows, self.stamped_us)
-        if entry.sequence > last:
+        known = self.producers.find(entry.producer, entry.sequence) if entry.sequence < last else None
+        if known is None:
             raise Conflict(
-                f"producer {entry.producer!r} skipped from sequence {last} to {entry.sequence}: "
+                f"producer {entry.producer!r} went from sequence {last} to {entry.sequence}: "
                 f"push {last + 1} first, in order"
             )
-        return self.producers.find(entry.producer, entry.sequence)
+        return known
 
     def records(self) -> list[Record]:
         """The group's pushes as few records: neighbours that are small go together."""

@@ -47,6 +47,7 @@ class Registry:
         self.changed_queues: set[HotQueue] = set()  # since the catalog was last written; ids in `gone`
         self.changed_subscribers: set[Subscriber] = set()
         self.gone: set[str] = set()
+        self._suspects: frozenset[str] = frozenset()
         self._next_queue = 1
         self._next_subscriber = 1
 
@@ -54,13 +55,17 @@ class Registry:
 
     def add_queue(self, settings: QueueSettings, number: int | None = None) -> HotQueue:
         number = self._next_queue if number is None else number
-        self._next_queue = max(self._next_queue, number + 1)
+        self.reserve(number)
         queue = HotQueue(number, settings, self._clock, self._committer, self._usage)
         queue.on_grown = self._grown
         self.changed_queues.add(queue)
         self.queues[queue.name] = queue
         self.by_number[number] = queue
         return queue
+
+    def reserve(self, number: int) -> None:
+        """The journal has records of a queue with this number, so no other one may get it."""
+        self._next_queue = max(self._next_queue, number + 1)
 
     def _drop_queue(self, queue: HotQueue) -> None:
         """The journal does not know of it."""
@@ -122,9 +127,16 @@ class Registry:
         if not task.cancelled():
             task.exception()  # whoever asked gets it; where nobody did, the next one will
 
-    async def opened(self, names: Iterable[str]) -> list[HotQueue]:
-        """Several queues, opened side by side."""
-        return list(await asyncio.gather(*(self.queue(name) for name in names)))
+    async def all(self) -> list[HotQueue]:
+        """All queues by name, opened side by side; one that cannot be opened as the journal knows it."""
+        names = sorted(self.queues)
+        opened = await asyncio.gather(*(self.queue(name) for name in names), return_exceptions=True)
+        for name, queue in zip(names, opened, strict=True):
+            if isinstance(queue, BaseException) and not isinstance(queue, JjqError):
+                raise queue
+            if isinstance(queue, JjqError):
+                log.warning("queue %s cannot be opened: %s", name, queue)
+        return [self.queues[name] for name in names]
 
     async def subscriber(self, subscriber_id: str) -> Subscriber:
         """The subscriber `<queue>/<name>`; `NotFound` where there is none."""
@@ -157,11 +169,36 @@ class Registry:
 
     async def discover(self) -> None:
         """Learn the names of all queues in the cold store: a new node, or one that lost its disk."""
-        found = await self._runner.run(self._cold.list_queues)
-        fresh = [self.add_queue(settings) for settings in found if settings.name not in self.queues]
+        try:
+            found = await self._runner.run(self._cold.list_queues)
+        except DataLoss:
+            found = await self._runner.run(self._readable)
+        fresh = [self._fresh(settings) for settings in found if settings.name not in self.queues]
         for some in chunks(fresh):
             rows = [queue.row() for queue in some]
             await commit_state(self._committer, lambda rows=rows: [records.rows(records.QUEUES, rows)])  # type: ignore[misc]
+
+    async def suspect_unknown(self) -> None:
+        """Journal records are lost, perhaps with the rows of queues that the journal does not name any more."""
+        names = await self._runner.run(self._cold.queue_names)
+        self._suspects = frozenset(names) - self.queues.keys()
+
+    def _fresh(self, settings: QueueSettings) -> HotQueue:
+        """A queue that the journal does not name."""
+        queue = self.add_queue(settings)
+        if queue.name in self._suspects:
+            queue.doubt = doubt(queue.name)
+        return queue
+
+    def _readable(self) -> list[QueueSettings]:
+        """Where one queue is damaged, the others are served."""
+        found: list[QueueSettings] = []
+        for name in self._cold.queue_names():
+            try:
+                found.append(self._cold.open_queue(name).settings)
+            except DataLoss as error:
+                log.error("%s", error)
+        return found
 
     async def _open(self, name: str) -> HotQueue:
         try:
@@ -175,10 +212,10 @@ class Registry:
         queue = self.queues.get(name)
         if queue is not None:
             before = queue.unsealed_bytes
-            reconcile(queue, cold)
+            reconcile(queue, cold, [subscriber.offset for subscriber in self.of(queue).values()])
             self._usage.unsealed_bytes += queue.unsealed_bytes - before
             return queue
-        fresh = self.add_queue(cold.settings)
+        fresh = self._fresh(cold.settings)
         try:
             await commit_state(self._committer, lambda: [records.rows(records.QUEUES, [fresh.row()])])
         except JjqError:
@@ -188,7 +225,7 @@ class Registry:
         return fresh
 
 
-def reconcile(queue: HotQueue, cold: ColdQueue) -> None:
+def reconcile(queue: HotQueue, cold: ColdQueue, positions: Iterable[int] = ()) -> None:
     """Join what the journal kept of a queue with what the cold store has of it.
 
     The journal is trimmed only after a commit in the cold store, so the two overlap or touch. Should
@@ -211,7 +248,7 @@ def reconcile(queue: HotQueue, cold: ColdQueue) -> None:
         if block.first > expected and queue.damage is None:
             queue.damage = _hole(queue, expected, block.first)
         expected = block.next
-    promised = max(queue.next, queue.promised)
+    promised = max([queue.next, queue.promised, *positions])  # nobody is ahead of what was acknowledged
     if promised > expected and queue.damage is None:
         queue.damage = _hole(queue, expected, promised)
     queue.sealing = kept
@@ -221,6 +258,13 @@ def reconcile(queue: HotQueue, cold: ColdQueue) -> None:
     queue.cold = cold
     if queue.damage is not None:
         log.error("%s", queue.damage)
+
+
+def doubt(name: str) -> DataLoss:
+    return DataLoss(
+        f"queue {name} may have lost its last elements: journal records that had been synced are damaged or missing. "
+        f"Look into the quarantine folder of the data directory; pushes are refused until the next start"
+    )
 
 
 def _hole(queue: HotQueue, start: int, end: int) -> DataLoss:

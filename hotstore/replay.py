@@ -7,9 +7,9 @@ from coldstore.clock import Clock
 from coldstore.errors import DataLoss
 from coldstore.queue import QueueSettings
 from hotstore import records
-from hotstore.journal import Batch, Journal, StoredRecord
+from hotstore.journal import Batch, Damage, Journal, StoredRecord
 from hotstore.producers import Pushed
-from hotstore.registry import Registry
+from hotstore.registry import Registry, doubt
 
 
 class Replay:
@@ -19,12 +19,26 @@ class Replay:
         self._registry = registry
         self._now = clock.monotonic()
         self._early: dict[int, list[tuple[records.Push, int]]] = {}
+        self._heard: dict[int, int] = {}  # the last batch that tells how far a queue went, by its number
         self.batches = 0
         self.first_sequence: int | None = None
 
     def run(self, journal: Journal) -> None:
         for batch in journal.recover():
             self._apply(batch)
+        for damage in journal.damage:
+            if damage.kind == "corrupt":
+                self._doubt(damage)
+
+    def _doubt(self, damage: Damage) -> None:
+        """Batches are lost. Whose elements were in them shows only by what the journal says of a queue later.
+
+        Of the others it cannot be told. To give out their next offset again might give it to a second
+        element, so they take no pushes in this run.
+        """
+        for queue in self._registry.by_number.values():
+            if damage.last is None or self._heard[queue.number] <= damage.last:
+                queue.doubt = doubt(queue.name)
 
     def _apply(self, batch: Batch) -> None:
         self.batches += 1
@@ -44,7 +58,7 @@ class Replay:
                 for number, offset in records.read_sealed(payload):
                     self._sealed(number, offset)
             case records.QUEUES:
-                self._queues(payload)
+                self._queues(payload, sequence)
             case records.SUBSCRIBERS:
                 self._subscribers(payload)
             case records.GONE:
@@ -57,10 +71,12 @@ class Replay:
                 )
 
     def _push(self, push: records.Push, sequence: int) -> None:
+        self._heard[push.queue] = sequence
         queue = self._registry.by_number.get(push.queue)
         if queue is None:
             # The journal was trimmed up to this push, and the checkpoint that names its queue follows.
             self._early.setdefault(push.queue, []).append((push, sequence))
+            self._registry.reserve(push.queue)
             return
         for part in push.parts:
             pushed = Pushed(part.sequence, push.first + part.at, part.count, push.timestamp_us)
@@ -96,7 +112,7 @@ class Replay:
             if subscriber is not None:
                 subscriber.place(previous, offset)
 
-    def _queues(self, payload: memoryview) -> None:
+    def _queues(self, payload: memoryview, heard: int) -> None:
         for row in records.read_rows(payload):
             (
                 number,
@@ -121,6 +137,7 @@ class Replay:
             queue.last_us = max(queue.last_us, last_us)
             for push, sequence in self._early.pop(number, ()):
                 self._push(push, sequence)
+            self._heard[number] = heard
 
     def _subscribers(self, payload: memoryview) -> None:
         for row in records.read_rows(payload):

@@ -65,6 +65,12 @@ class Sealer:
         if queue.sealing:
             self._drain_soon(queue)
 
+    def seal_soon(self, queue: HotQueue) -> None:
+        """Seal what there is, whatever its age."""
+        queue.freeze()
+        if queue.sealing:
+            self._drain_soon(queue)
+
     async def seal(self, queue: HotQueue) -> None:
         """Seal what there is, now; raises what the cold store raises."""
         queue.freeze()
@@ -86,7 +92,7 @@ class Sealer:
         _, again = self._failures.get(queue, (0, 0.0))
         if queue.cold is None or queue.damage is not None:
             if now and queue.damage is not None:
-                raise queue.damage
+                raise queue.damage.with_traceback(None)
             return None
         if not now and self._clock.monotonic() < again:
             return None

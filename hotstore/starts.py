@@ -119,7 +119,9 @@ def _age(text: str) -> int:
         raise InvalidInput(
             f"ago:{text[:40]} is not an age: give a number and one of {', '.join(_UNITS_US)}, as ago:7d"
         )
-    return min(round(float(match[1]) * _UNITS_US[match[2]]), OFFSET_MAX // 2)  # older than everything is enough
+    return min(
+        round(float(match[1]) * _UNITS_US[match[2]]), OFFSET_MAX // 2
+    )  # older than everything is enough
 
 
 async def resolve(start: Start, place: Place, *, clamp: bool = False) -> Resolved:

@@ -17,15 +17,19 @@ import pyarrow as pa
 from coldstore.batch import Element, elements
 from coldstore.errors import JjqError
 from coldstore.objects.settings import S3Settings
+from hotstore.port import Receipt, Stage
 from hotstore.settings import HotSettings
 from jjq import aio, client
-from jjq.gather import Headers, Value
+from jjq.client import Sub
+from jjq.gather import Headers as ElementHeaders
+from jjq.gather import Value
 from jjq.limits import CALL_SECONDS, PORT
 from jjq.portal import Portal, portal
 from jjq.producer import Producer as AsyncProducer
 from jjq.pushed import PushFuture
 from jjq.replay import Replay as AsyncReplay
 from jjq.subscription import Subscription as AsyncSubscription
+from jjq.values import Headers, Keys, to_payload
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 W = TypeVar("W")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Producer:
@@ -45,7 +50,9 @@ class Producer:
         self._portal = runs_on
         self._gather = made.gather
 
-    def push(self, value: Value, key: Value | None = None, headers: Headers | None = None) -> PushFuture:
+    def push(
+        self, value: Value, key: Value | None = None, headers: ElementHeaders | None = None
+    ) -> PushFuture:
         """Take one element; blocks only while too many bytes are under way. The future has its receipt."""
         gather = self._gather
         place = gather.add(value, key, headers)
@@ -180,6 +187,16 @@ def _wrapping(
     return cast("Any", call)  # type: ignore[no-any-return]
 
 
+def _documented_as(verb: Callable[..., Any]) -> Callable[[F], F]:
+    """For a verb with a part of its own."""
+
+    def document(call: F) -> F:
+        call.__doc__ = verb.__doc__
+        return call
+
+    return document
+
+
 class Client:
     """The verbs of jjq. Close it, or use it as a context manager; at the latest it closes at exit."""
 
@@ -200,11 +217,36 @@ class Client:
     seek = _blocking(client.Client.seek)
     sleep = _blocking(client.Client.sleep)
     wakeup = _blocking(client.Client.wakeup)
-    push = _blocking(client.Client.push)
-    pop = _blocking(client.Client.pop)
     pop_batch = _blocking(client.Client.pop_batch)
-    peek = _blocking(client.Client.peek)
     peek_batch = _blocking(client.Client.peek_batch)
+    _push = _blocking(client.Client.push)
+
+    # Lists become Arrow, and Arrow elements, on the caller's thread: the loop has better things to do.
+
+    @_documented_as(client.Client.push)
+    def push(
+        self,
+        queue: str,
+        values: Any,
+        *,
+        keys: Keys | None = None,
+        headers: Headers | None = None,
+        producer: str | None = None,
+        sequence: int | None = None,
+        expected_offset: int | None = None,
+        stage: Stage = "synced",
+    ) -> Receipt:
+        payload = to_payload(values, keys, headers)
+        identity = {"producer": producer, "sequence": sequence, "expected_offset": expected_offset}
+        return self._push(queue, payload, stage=stage, **cast("Any", identity))
+
+    @_documented_as(client.Client.pop)
+    def pop(self, subscriber: Sub, max: int = 1, wait: float = 0.0) -> list[Element]:
+        return list(elements(self.pop_batch(subscriber, max, wait)))
+
+    @_documented_as(client.Client.peek)
+    def peek(self, subscriber: Sub, max: int = 1, wait: float = 0.0) -> list[Element]:
+        return list(elements(self.peek_batch(subscriber, max, wait)))
 
     producer = _wrapping(client.Client.producer, Producer)
     subscribe = _wrapping(client.Client.subscribe, Subscription)

@@ -22,21 +22,21 @@ _DIRECT: Final = getattr(os, "O_DIRECT", 0)
 
 def write_past_cache(fd: int, pieces: Iterable[memoryview]) -> None:
     """Write all pieces at the file's position, which must be its start. Not durable before fsync."""
-    with mmap.mmap(-1, _STAGE_BYTES) as room, memoryview(room) as stage:
-        _set_direct(fd, True)
-        filled = 0
-        for piece in pieces:
-            rest = memoryview(piece).cast("B")
-            while rest:
-                count = min(len(rest), _STAGE_BYTES - filled)
-                stage[filled : filled + count] = rest[:count]
-                filled += count
-                rest = rest[count:]
-                if filled == _STAGE_BYTES:
-                    _write(fd, stage)
-                    filled = 0
-        _set_direct(fd, False)
-        write_buffered(fd, stage[:filled])
+    stage = memoryview(mmap.mmap(-1, _STAGE_BYTES))  # page-aligned; unmapped when nobody refers to it
+    _set_direct(fd, True)
+    filled = 0
+    for piece in pieces:
+        rest = memoryview(piece).cast("B")
+        while rest:
+            count = min(len(rest), _STAGE_BYTES - filled)
+            stage[filled : filled + count] = rest[:count]
+            filled += count
+            rest = rest[count:]
+            if filled == _STAGE_BYTES:
+                _write(fd, stage)
+                filled = 0
+    _set_direct(fd, False)
+    write_buffered(fd, stage[:filled])
 
 
 def write_buffered(fd: int, data: memoryview) -> None:

@@ -16,6 +16,7 @@ import grpc
 
 from coldstore.chance import Chance
 from coldstore.errors import Conflict, Exhausted, JjqError, Unavailable
+from hotstore.limits import PRODUCER_RECEIPTS_MAX
 from hotstore.port import Receipt
 from jjq.remote.link import Link
 from jjq.remote.received import received
@@ -115,8 +116,7 @@ class Pipeline:
             try:
                 while (raw := await received(call)) is not None:
                     self._take(parse(pb.PushStreamResponse, raw))
-                    if self._refused:
-                        self._more.set()  # the sender sees it and stops
+                    self._more.set()  # the sender may go on, or has to stop
             except Unavailable:
                 self._link.failed(lane)
                 raise
@@ -130,7 +130,9 @@ class Pipeline:
         # A broken stream is the reader's to tell about. Cancelling a write would cancel the stream.
         with suppress(grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
             while not self._refused:
-                if not self._unsent:
+                # A queue remembers so many receipts of a producer: with more in flight, a resent push could
+                # no longer be told from a new one.
+                if not self._unsent or len(self._sent) >= PRODUCER_RECEIPTS_MAX:
                     self._more.clear()
                     await self._more.wait()
                     continue

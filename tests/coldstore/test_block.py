@@ -50,7 +50,9 @@ def encoded(table: pa.Table, content: Content = "bytes") -> bytes:
 def alone(table: pa.Table) -> bytes:
     """The file that Arrow writes on its own, with the same row groups."""
     sizes = block._row_bytes(table)
-    style = block._Style(block._provenance(table, settings_of()), block._level(table, int(sizes.sum())))
+    style = block._Style(
+        block._provenance(table, settings_of()), block._compressible(table, int(sizes.sum()))
+    )
     return bytes(block._encode_file(table, block._group_ends(sizes), int(sizes.sum()), style))
 
 
@@ -250,27 +252,31 @@ def valued(values: list[bytes]) -> pa.Table:
     return pa.Table.from_batches([batch.stamp(batch.payload("bytes", values), 0, START_US)])
 
 
-def test_values_that_hardly_compress_are_not_laboured_at() -> None:
+def test_values_that_hardly_compress_are_stored_as_they_are() -> None:
     noise = SeededChance(1)
-    flat = [bytes.fromhex(noise.token() * 4) + noise.token().encode()[:3] for _ in range(10_000)]
     unlike = [bytes.fromhex("".join(noise.token() for _ in range(4))) for _ in range(10_000)]
-    texts = [noise.token().encode() * 3 for _ in range(10_000)]
-    assert block._level(valued(unlike), 1_000_000) == block._FAST_LEVEL
-    assert block._level(valued(texts), 1_000_000) == block._LEVEL
-    assert block._level(valued(flat), 1_000_000) == block._LEVEL, "repetitions within a value count"
-    assert block._level(valued(unlike[:100]), 10_000) == block._LEVEL, "too little to tell"
-    for values in (unlike, texts):
-        assert BlockFile(encoded(valued(values)), "k", 0).read().equals(valued(values))
+    texts = [noise.token().encode() for _ in range(10_000)]
+    repeated = [value for value in unlike[:200] for _ in range(50)]
+    for values, codec in (
+        (unlike, "UNCOMPRESSED"),
+        (texts, "ZSTD"),
+        (repeated, "ZSTD"),
+        (unlike[:100], "ZSTD"),
+    ):
+        file = encoded(valued(values))
+        group = pq.read_metadata(pa.BufferReader(file)).row_group(0)
+        assert group.column(3).path_in_schema == "value"
+        assert group.column(3).compression == codec
+        assert {group.column(i).compression for i in (0, 1, 2, 4, 5)} == {"ZSTD"}
+        assert BlockFile(file, "k", 0).read().equals(valued(values))
 
 
-def test_the_level_depends_on_the_elements_alone() -> None:
+def test_whether_values_are_compressed_depends_on_the_elements_alone() -> None:
     noise = SeededChance(1)
     table = valued([bytes.fromhex("".join(noise.token() for _ in range(4))) for _ in range(10_000)])
     cut = pa.concat_tables([table.slice(0, 1_234), table.slice(1_234)])
-    assert block._level(cut, 640_000) == block._level(table, 640_000)
     assert encoded(cut) == encoded(table)
 
 
 def test_huge_values_are_sampled_in_part() -> None:
-    table = valued([b"x" * 3_000_000, b"y" * 3_000_000])
-    assert block._level(table, 6_000_000) == block._LEVEL
+    assert block._compressible(valued([b"x" * 3_000_000, b"y" * 3_000_000]), 6_000_000)

@@ -112,6 +112,24 @@ async def test_many_small_pops_do_not_fill_the_journal() -> None:
     assert (await world.store.get_subscriber("q/s")).offset == 3_000
 
 
+async def test_a_slow_queue_does_not_hold_the_journal_of_the_others() -> None:
+    # Given a queue whose block may wait for a week, with one element in it
+    world = await small(journal_bytes_max=2 * MIB)
+    await world.store.create_queue("slow", block_seconds=7 * 86_400.0)
+    await push(world.store, "slow", b"kept")
+    # When another one is pushed to many times the budget, before and after a restart
+    for n in range(400):
+        await push(world.store, "q", fat(f"e{n}"))
+        if n % 10 == 0:
+            await world.maintain()
+        if n == 200:
+            await push(world.store, "slow", b"too")
+            await world.restart()
+    # Then nothing was refused, and nothing lost
+    assert [e.value for e in await read_all(world.store, "slow")] == [b"kept", b"too"]
+    assert (await world.store.get_queue("q")).next_offset == 400
+
+
 async def test_a_disk_that_is_nearly_full_refuses_pushes_before_it_is_full() -> None:
     world = await small(disk_free_bytes_min=10 * MIB)
     await push(world.store, "q", b"a")
@@ -290,6 +308,7 @@ async def test_gauges_tell_what_is_held_and_exposed(world: World) -> None:
 
 async def test_a_seal_that_fails_is_tried_again_later_and_later(world: World) -> None:
     # Given
+    await world.maintain()
     await push(world.store, "q", b"a")
     world.objects.down = True
     with pytest.raises(Unavailable):

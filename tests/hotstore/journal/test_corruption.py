@@ -179,6 +179,21 @@ def test_a_clean_close_with_something_behind_its_end_is_not_believed() -> None:
     assert FIRST not in disk.files(), "the journal writes on where it does not know what lies"
 
 
+def test_of_a_group_at_the_start_of_a_segment_too_nothing_after_the_torn_batch_is_delivered() -> None:
+    disk = SimDisk()
+    journal = opened(disk)
+    for sequence in range(5):
+        journal.append([Record(1, b"%d" % sequence)])  # 3 and 4 in the second segment, not synced
+    disk.crash()
+    for position in range(PAGE_BYTES, 2 * PAGE_BYTES):
+        disk.corrupt(SECOND, position, disk.files()[SECOND][position])  # 3 never reached the disk
+    for seed in (1, 2):
+        journal = opened(disk, seed)
+        assert journal.next_sequence == 3
+        assert [damage.kind for damage in journal.damage] == (["torn"] if seed == 1 else [])
+        disk.crash()
+
+
 def test_of_a_group_that_was_not_synced_nothing_after_its_torn_batch_is_delivered() -> None:
     # Given a batch that was synced, and two that were not, of which the first did not reach the disk
     disk = SimDisk()

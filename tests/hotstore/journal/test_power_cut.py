@@ -20,7 +20,9 @@ def test_the_day_that_is_swept_rolls_trims_and_recycles() -> None:
     left = contents(disk)
     assert min(left) > 3, "the oldest segments were not trimmed"
     assert max(left) - min(left) > 3
-    assert any(b"<1.2>" in content for content in disk.files().values()), "no file has had an earlier life"
+    stale = [name for name, data in disk.files().items() if b"jjqb" in data and name.endswith(".free")]
+    assert stale, "no file is to have another life"
+    assert max(int(name[:20]) for name in disk.files() if name[0] == "0") > 2 * len(disk.files())
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -22,13 +22,12 @@ verbs = st.sampled_from(["write", "sync", "rename", "remove", "sync_directory"])
 class JournalMachine(RuleBasedStateMachine):
     """The model allows exactly what the port promises; see `Model.check`."""
 
-    @initialize(seed=seeds, segments=st.integers(5, 40))
-    def start(self, seed: int, segments: int) -> None:
+    @initialize(segments=st.integers(5, 40))
+    def start(self, segments: int) -> None:
         self.disk = SimDisk(capacity_bytes=segments * SEGMENT_BYTES)
         self.model = Model()
-        self.journal: DiskJournal = journal_on(self.disk, seed)
-        self.dead = False  # poisoned, or out of power: only a restart helps
-        self.model.check(self.journal)
+        self.lives = 0  # each has other identities to hand out
+        self.restart()
 
     @precondition(lambda self: not self.dead)
     @rule(size=st.integers(0, 11_000), records=st.integers(1, 3))
@@ -68,21 +67,21 @@ class JournalMachine(RuleBasedStateMachine):
     @rule(seed=seeds)
     def power_cut(self, seed: int) -> None:
         self.disk.power_cut(SeededChance(seed))
-        self.restart(seed)
+        self.restart()
 
-    @rule(seed=seeds)
-    def kill(self, seed: int) -> None:
+    @rule()
+    def kill(self) -> None:
         self.disk.crash()
-        self.restart(seed)
+        self.restart()
 
     @precondition(lambda self: not self.dead)
-    @rule(seed=seeds)
-    def close(self, seed: int) -> None:
+    @rule()
+    def close(self) -> None:
         with self.risk():
             self.journal.close()
             self.model.synced_upto = self.journal.next_sequence
         self.disk.crash()
-        self.restart(seed)
+        self.restart()
 
     @rule(seed=seeds, nth=st.integers(1, 30), verb=verbs, cut=st.booleans())
     def fault_in_recovery(self, seed: int, nth: int, verb: Verb, cut: bool) -> None:
@@ -93,14 +92,17 @@ class JournalMachine(RuleBasedStateMachine):
         else:
             self.disk.fail(verb, nth)
         self.dead = False
+        self.lives += 1
         with self.risk():
-            for _ in journal_on(self.disk, seed + 1).recover():
+            for _ in journal_on(self.disk, self.lives).recover():
                 pass
         self.disk.power_cut(SeededChance(seed + 2))
-        self.restart(seed + 3)
+        self.restart()
 
-    def restart(self, seed: int) -> None:
-        self.journal, self.dead = journal_on(self.disk, seed), False
+    def restart(self) -> None:
+        self.lives += 1
+        self.dead = False  # poisoned, or out of power: only a restart helps
+        self.journal: DiskJournal = journal_on(self.disk, self.lives)
         self.model.check(self.journal)
 
     @invariant()
@@ -129,7 +131,7 @@ class Risk:
 
 
 JournalMachine.TestCase.settings = settings(
-    max_examples=150,
+    max_examples=3000,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

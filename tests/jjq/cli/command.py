@@ -78,7 +78,7 @@ class Command:
             stack.enter_context(redirect_stderr(errors))
             code = run(arguments)
             output.flush()
-        return Ran(code, output.buffer.getvalue(), errors.getvalue())  # type: ignore[attr-defined]
+        return Ran(code, output.buffer.getvalue(), errors.getvalue())
 
     def ok(self, *arguments: str, input: bytes | None = None) -> Ran:
         """Run what must succeed and say nothing on standard error."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from tests.jjq.cli.command import Command
 
@@ -64,7 +65,7 @@ def test_lines_are_pushed_from_standard_input_and_from_a_file(
 
 
 def test_what_is_printed_as_json_can_be_pushed_again_byte_for_byte(jjq: Command, queue: str) -> None:
-    lines = [
+    lines: list[dict[str, Any]] = [
         {"value": "plain"},
         {"value": "ä", "key": "k", "headers": {"h": "1"}},
         {"value_base64": "/w==", "key_base64": "/wA=", "headers_base64": {"h": "/w=="}},

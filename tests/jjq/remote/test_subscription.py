@@ -94,7 +94,7 @@ async def test_broken_connections_are_not_seen(far: tuple[Served, CutProxy, Remo
                 break
         assert seen == list(range(500))
         await subscription.confirm(delivery)
-    assert proxy.connections > 5
+    assert proxy.connections > 2
     assert (await jjq.store.get_subscriber(WHO)).offset == 500
 
 
