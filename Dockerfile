@@ -29,6 +29,7 @@ VOLUME /data
 EXPOSE 7575 9090
 # Only the first process may write the journal, so it gets the signal itself and time to end in order.
 STOPSIGNAL SIGTERM
+# With TLS set it JJQ_TLS_CA and JJQ_SERVER, or give it a check of your own.
 HEALTHCHECK --interval=30s --timeout=10s --start-period=30s CMD ["jjq", "queue", "list", "--json"]
 ENTRYPOINT ["jjq"]
 CMD ["serve"]

@@ -41,7 +41,8 @@ def run(quick: bool, loop: str = "uvloop") -> list[Row]:
         root = Path(folder)
         embedded = run_on(loop, _embedded(root / "embedded", 500 if quick else 2_000))
         with _server(root / "server", loop) as (addresses, process):
-            return run_on(loop, _all(addresses, process, root, quick, embedded))  # type: ignore[no-any-return]
+            rows: list[Row] = run_on(loop, _all(addresses, process, root, quick, embedded))
+            return rows
 
 
 @contextmanager
@@ -214,7 +215,7 @@ async def _followers(remote: RemoteStore, process: psutil.Process, quick: bool) 
     before = process.memory_info().rss
     subscriptions = [remote.subscribe(f"idle/s{n}", elements=10_000, nbytes=0) for n in range(IDLE)]
     waiting = [asyncio.ensure_future(anext(subscription)) for subscription in subscriptions]
-    while any(subscription.confirmed < 0 for subscription in subscriptions):
+    while any(subscription.confirmed < 0 for subscription in subscriptions):  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     grown = process.memory_info().rss - before
     used = sum(process.cpu_times()[:2])

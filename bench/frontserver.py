@@ -30,7 +30,7 @@ async def echo_server() -> tuple[grpc.aio.Server, str]:
     async def echo(raw: bytes, context: object) -> bytes:
         return raw
 
-    handlers = {"Echo": grpc.unary_unary_rpc_method_handler(echo)}
+    handlers: dict[str, Any] = {"Echo": grpc.unary_unary_rpc_method_handler(echo)}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bench", handlers),))
     port = server.add_insecure_port(ANYWHERE)
     await server.start()

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.row import Row
+from bench.row import Row, at_least, at_most
 from coldstore.chance import SystemChance
 from coldstore.limits import KIB, MIB
 from hotstore.disk import RealDisk
@@ -25,7 +25,7 @@ def run(quick: bool) -> list[Row]:
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-journal-") as name:
         path = Path(name)
         rows = [*small(path / "small", 1_000 if quick else 5_000)]
-        for size, count, most in ((100_000, 1_000, 1.25), (1 * MIB, 300, 1.40), (16 * MIB, 12, 1.50)):
+        for size, count, most in ((100_000, 1_000, 1.10), (1 * MIB, 300, None), (16 * MIB, 12, None)):
             rows += large(path / str(size), size, count // 4 if quick else count, most)
         rows += rolling(path / "rolling", 12 if quick else 24)
         rows += recovering(path / "recovering", (256 if quick else 1_024) * MIB)
@@ -37,16 +37,19 @@ def small(path: Path, count: int) -> list[Row]:
     over = (journal - bare) * 1e6
     return [
         Row("append + sync 300 B, p50", journal * 1e6, "µs"),
-        Row("… above pwrite + fdatasync", over, "µs", "≤ 25", over <= 25),
+        at_most("… above pwrite + fdatasync", over, "µs", 25),
     ]
 
 
-def large(path: Path, size: int, count: int, most: float) -> list[Row]:
+def large(path: Path, size: int, count: int, most: float | None) -> list[Row]:
     bare, journal = in_turns(path, os.urandom(size), count)
     label = f"{size // MIB} MiB" if size >= MIB else f"{size // 1_000} KB"
+    ratio = journal / bare
+    against = "… ÷ pwrite + fdatasync"
     return [
         Row(f"append + sync {label}, p50", journal * 1e6, "µs"),
-        Row("… ÷ pwrite + fdatasync", journal / bare, "×", f"≤ {most:.2f}", journal / bare <= most),
+        # Above some 100 KB the checksum, which the bare disk does without, is most of the difference.
+        Row(against, ratio, "×") if most is None else at_most(against, ratio, "×", most),
     ]
 
 
@@ -117,7 +120,7 @@ def rolling(path: Path, segments: int) -> list[Row]:
     ratio = rolled / statistics.median(plain)
     return [
         Row("append + sync 256 KiB that rolls, p50", rolled * 1e6, "µs"),
-        Row("… ÷ one that does not", ratio, "×", "≤ 2", ratio <= 2),
+        at_most("… ÷ one that does not", ratio, "×", 2),
     ]
 
 
@@ -137,7 +140,7 @@ def recovering(path: Path, size: int) -> list[Row]:
         speeds.append(read / (time.perf_counter() - start) / 1e9)
         journal.close(clean=False)
     speed = max(speeds)
-    return [Row("recovery, from the page cache", speed, "GB/s", "≥ 1", speed >= 1)]
+    return [at_least("recovery, from the page cache", speed, "GB/s", 1)]
 
 
 def opened(path: Path) -> DiskJournal:

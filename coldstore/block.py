@@ -39,7 +39,6 @@ _ENCODINGS: Final = {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY
 _WITH_STATISTICS: Final = ["offset", "timestamp"]
 _PAGE_BYTES: Final = 64 * limits.KIB  # stays in the processor's cache from encoder to compressor
 _ROW_BYTES: Final = 24  # what a row costs besides its payload: offset, timestamp, lengths
-_THREADS_MAX: Final = 4
 
 _LEVEL: Final = 1
 _CODECS: Final = dict.fromkeys(
@@ -152,7 +151,7 @@ def _encode_groups(
     table: pa.Table, ends: Sequence[int], sizes: np.ndarray[Any, np.dtype[np.int64]], style: _Style
 ) -> Encoded:
     """Encode row groups side by side, each as a file, which are stitched together piece by piece."""
-    pool = ThreadPoolExecutor(min(len(ends), pa.cpu_count(), _THREADS_MAX), "jjq-encode")
+    pool = ThreadPoolExecutor(min(len(ends), pa.cpu_count(), limits.CODEC_THREADS_MAX), "jjq-encode")
     parts = [
         pool.submit(_encode_part, table.slice(start, end - start), int(sizes[start:end].sum()), style)
         for start, end in zip([0, *ends[:-1]], ends, strict=True)

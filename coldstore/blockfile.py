@@ -19,7 +19,6 @@ from coldstore.errors import DataLoss, InvalidInput
 COLUMNS: Final = ("offset", "timestamp", "key", "value", "headers")
 
 _INLINE_BYTES: Final = 1 * limits.MIB  # below this a second thread costs more than it saves
-_THREADS_MAX: Final = 4
 
 
 class BlockFile:
@@ -66,7 +65,7 @@ class BlockFile:
     def _decode(self, groups: Sequence[int], names: Sequence[str]) -> pa.Table:
         """Decode row groups side by side: within one of them Arrow uses one thread per column, and
         one column, the value, holds nearly everything."""
-        threads = min(len(groups), pa.cpu_count(), _THREADS_MAX)
+        threads = min(len(groups), pa.cpu_count(), limits.CODEC_THREADS_MAX)
         if threads == 1 or self._footer.serialized_size + len(self._buffer) < _INLINE_BYTES:
             return self._decode_some(groups, names)
         runs = [run.tolist() for run in np.array_split(np.array(groups), threads)]

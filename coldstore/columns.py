@@ -35,7 +35,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "chain": "V32",
     "put_id": "V16",
 }
-_ROWS_MIN: Final = 64
+_FIRST_ROWS: Final = 64
 
 
 class Columns:
@@ -101,7 +101,7 @@ class Columns:
         with self._adding:
             columns: Columns = self
             if count != self.count or count + len(rows) > len(self._peak):
-                columns = self._copied(count, max(_ROWS_MIN, 2 * (count + len(rows))))
+                columns = self._copied(count, max(_FIRST_ROWS, 2 * (count + len(rows))))
             for block in rows:
                 columns._append(block)
             return columns

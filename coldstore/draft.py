@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,10 +12,6 @@ import pyarrow.compute as pc
 from coldstore import batch, limits
 from coldstore.batch import Content
 from coldstore.errors import InvalidInput
-
-_BYTES_MAX: Final = 2 * (
-    limits.BLOCK_BYTES_MAX + limits.BATCH_BYTES_MAX
-)  # young elements and new ones together
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +50,9 @@ def draft(elements: pa.RecordBatch | pa.Table, content: Content) -> Draft:
         raise InvalidInput(
             f"the elements are {_shown(table.schema)}; a {content} queue holds {_shown(wanted)}"
         )
-    if table.nbytes > _BYTES_MAX:
+    if table.nbytes > limits.FINAL_BYTES_MAX:
         raise InvalidInput(
-            f"{table.nbytes} bytes are too many for one block: at most {_BYTES_MAX}; split them"
+            f"{table.nbytes} bytes are too many for one block: at most {limits.FINAL_BYTES_MAX}; split them"
         )
     for name in ("offset", "timestamp", "value"):
         if table.column(name).null_count:

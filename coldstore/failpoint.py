@@ -79,6 +79,11 @@ def disarm() -> None:
     _armed.clear()
 
 
+def armed() -> dict[str, int]:
+    """What is armed, and how many times away it is: for a test that counts how often a point is reached."""
+    return {name: nth for name, (nth, _) in _armed.items()}
+
+
 def reach(name: str) -> None:
     """Say that execution is at `name`; runs what was armed there."""
     if not _armed:

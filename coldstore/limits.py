@@ -39,7 +39,9 @@ ROW_GROUP_ELEMENTS_MAX: Final = 131_072
 YOUNG_SECONDS_MAX: Final = 3_600.0  # young blocks are merged at this age even if small
 YOUNG_BLOCKS_MAX: Final = 64  # … or at this count
 SWEEP_GRACE_SECONDS: Final = 86_400.0  # a Spark job may go on reading merged young files for so long
+FINAL_BYTES_MAX: Final = 2 * (BLOCK_BYTES_MAX + BATCH_BYTES_MAX)  # young elements and new ones in one block
 METADATA_BYTES_MAX: Final = 64 * KIB
+CODEC_THREADS_MAX: Final = 4  # for one block; more of them would starve those who serve
 
 # Roll-ups: ROLLUP_BLOCKS, × ROLLUP_FANOUT, × ROLLUP_FANOUT² … blocks in one object
 ROLLUP_BLOCKS: Final = 256

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from hotstore.journal import Buffer
 
 # The kernel takes so many buffers in one call; the standard promises only 16.
-IOV_MAX: Final = max(16, os.sysconf("SC_IOV_MAX"))
+_BUFFERS_AT_ONCE: Final = max(16, os.sysconf("SC_IOV_MAX"))
 
 
 class File(Protocol):
@@ -71,7 +71,7 @@ def write_all(file: File, position: int, buffers: Sequence[Buffer], length: int)
     left = buffers
     while True:
         try:
-            taken = file.write(position, left if len(left) <= IOV_MAX else left[:IOV_MAX])
+            taken = file.write(position, left[:_BUFFERS_AT_ONCE])
         except InterruptedError:
             continue
         if taken == length:

@@ -70,6 +70,8 @@ class DiskJournal:
         self.next_sequence = self._synced_upto = recovery.walk.next_sequence
         self.used_bytes = sum(segment.used_bytes for segment in self._segments)
         self._spares.prepare(self._synced_upto)
+        if self._active.room < self._active.header.segment_bytes // 2:
+            self._spares.reserve()
 
     def append(self, records: Sequence[Record]) -> int:
         """Write one batch, atomically; durable after `sync`."""
@@ -161,10 +163,11 @@ class DiskJournal:
         self._segments[-1].used_bytes += span
         self.used_bytes += span
         self.next_sequence = sequence + 1
-        # Not at once after a roll: that append waits for the disk already.
-        if active.room < active.header.segment_bytes * 7 // 8:
+        # Not at once after a roll: that append waits for the disk already. Once: asking costs microseconds.
+        whole, room = active.header.segment_bytes - PAGE_BYTES, active.room
+        if room < whole * 7 // 8 <= room + span:
             self._spares.prepare(self._synced_upto)
-        if active.room < active.header.segment_bytes // 2:
+        if room < whole // 2 <= room + span:
             self._spares.reserve()
 
     @contextmanager

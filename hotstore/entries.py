@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
-from coldstore.errors import Exhausted
+from coldstore.errors import Exhausted, JjqError
 from hotstore import records
 from hotstore.committer import Committer
 from hotstore.journal import Record
@@ -37,7 +37,11 @@ class Moves:
     async def commit(self, subscriber: Subscriber, base: int | None = None) -> None:
         """Make the subscriber's present position durable. What stands on an earlier move names it: `base`."""
         entry = MoveEntry(self, subscriber, base)
-        self._committer.submit(entry)
+        try:
+            self._committer.submit(entry)
+        except JjqError:
+            entry.undo()
+            raise
         await entry.reply
 
 
@@ -80,13 +84,16 @@ class MoveEntry:
             self.reply.set_result(None)
 
     def fail(self, error: Exception) -> None:
+        self.undo()
+        if not self.reply.done():
+            self.reply.set_exception(error)
+
+    def undo(self) -> None:
         subscriber = self._subscriber
         if self._error is None:
             subscriber.noted = subscriber.durable
         if (subscriber.previous, subscriber.offset) == (self._previous, self._offset):
             subscriber.previous, subscriber.offset = subscriber.durable
-        if not self.reply.done():
-            self.reply.set_exception(error)
 
 
 class StateEntry:

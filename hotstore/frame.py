@@ -161,6 +161,7 @@ def lay_out(records: Sequence[Record], span_max: int) -> Body:
     """Arrange the records for writing; raises InvalidInput if they do not fit into `span_max` bytes."""
     if not 0 < len(records) <= JOURNAL_RECORDS_MAX:
         raise InvalidInput(f"a journal batch has 1 to {JOURNAL_RECORDS_MAX} records, not {len(records)}")
+    limit = min(span_max, JOURNAL_BATCH_BYTES_MAX)
     pieces: list[Buffer] = []
     small: list[Buffer] = []
     body_bytes = 0
@@ -170,14 +171,14 @@ def lay_out(records: Sequence[Record], span_max: int) -> Body:
         length = sum(sizes)
         padding = -length % 8
         body_bytes += RECORD.size + length + padding
-        if HEADER_BYTES + body_bytes > min(span_max, JOURNAL_BATCH_BYTES_MAX):
-            raise InvalidInput(f"a journal batch has at most {min(span_max, JOURNAL_BATCH_BYTES_MAX)} bytes")
+        if HEADER_BYTES + body_bytes > limit:
+            raise InvalidInput(f"a journal batch has at most {limit} bytes")
         small.append(RECORD.pack(kind, length))
-        for part, size in zip(parts, sizes, strict=True):
+        for position, size in enumerate(sizes):
             if size <= GATHER_BYTES_MAX:
-                small.append(part)
+                small.append(parts[position])
             else:
-                pieces += (b"".join(small), part)
+                pieces += (b"".join(small), parts[position])
                 small = []
         small.append(ZEROS[:padding])
     pieces.append(b"".join(small))

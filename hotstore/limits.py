@@ -21,8 +21,8 @@ SEGMENT_BYTES_MAX: Final = 1 * GIB  # a damaged size can never ask for more
 JOURNAL_BATCH_BYTES_MAX: Final = 24 * MIB  # everything that one group commit writes, framing included
 JOURNAL_RECORDS_MAX: Final = 1_000_000  # in one batch
 
-# Pieces below this are joined before they are written: one copy costs less than one more iovec and
-# one more checksum call. Larger ones go to the kernel from where they lie.
+# Pieces up to this are joined before they are written: one copy costs less than one more iovec and
+# one more checksum call (measured: even at 32 KiB). Larger ones go to the kernel from where they lie.
 GATHER_BYTES_MAX: Final = 32 * KIB
 
 SCAN_BYTES: Final = 8 * MIB  # read at once in recovery; the memory that recovery needs

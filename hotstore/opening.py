@@ -30,11 +30,11 @@ async def open_engine(
     """Recover what `directory` holds, or begin there, and serve. `Conflict` if another process has it."""
     lock = lock_directory(directory)
     use_quick_pool(os.environ)
+    runners = Runners.threads()
     try:
         journal = DiskJournal(
             RealDisk(directory / "journal"), chance, segment_bytes=settings.segment_bytes, kinds=records.KINDS
         )
-        runners = Runners.threads()
         catalog = Catalog(directory / "catalog.duckdb", directory / "quarantine", clock, chance)
 
         def view(registry: Registry) -> Relational:
@@ -46,6 +46,7 @@ async def open_engine(
         )
         await engine.start()
     except BaseException:
+        runners.close()
         lock.release()
         raise
     return engine

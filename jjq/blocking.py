@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, cast
@@ -116,6 +117,12 @@ class Subscription:
         """End. The element given last is not confirmed by that; `confirm` first if it was handled."""
         self._open = False
         self._portal.run(self._made.close())
+
+    def __del__(self) -> None:
+        # A loop that was left by `break` has dropped us: what was handled shall not come again.
+        if self._open:
+            with suppress(Exception):
+                self._portal.submit(self._made.close())
 
     def __enter__(self) -> Self:
         return self

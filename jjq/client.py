@@ -210,7 +210,7 @@ class Client:
         settings = ProducerSettings(
             linger, batch_bytes, batch_elements, in_flight, memory_bytes, deadline, stage
         )
-        made = Producer(self._store, queue, settings, self._clock, self._chance)
+        made = Producer(self._store, queue, settings, self._clock, self._chance, self._producers.discard)
         self._producers.add(made)
         return made
 
@@ -251,12 +251,11 @@ class Client:
 
     async def close(self) -> None:
         """Flush producers, end subscriptions, close the store. Closing again does nothing."""
-        producers, self._producers = self._producers, set()
         close, self._on_close = self._on_close, None
         try:
             for subscription in list(self._subscriptions):
                 await subscription.close()
-            for producer in producers:
+            for producer in list(self._producers):
                 await producer.close()
         finally:
             if close is not None:

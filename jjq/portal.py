@@ -71,6 +71,11 @@ class Portal:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`; an interrupt of this thread cancels it."""
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise Conflict(
+                "a blocking call inside a callback of jjq would wait for itself: call it from another thread"
+            )
         call = self._submit(work)
         try:
             call.wait()
@@ -82,25 +87,18 @@ class Portal:
         return call.result  # type: ignore[return-value]
 
     def submit(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Begin `work` and do not wait for it."""
+        """Begin `work` and do not wait for it; also from the loop's own thread."""
         self._submit(work)
 
     def _submit(self, work: Coroutine[Any, Any, T]) -> _Call[T]:
-        if threading.current_thread() is self._thread or os.getpid() != self._pid:
-            work.close()
-            self._refuse()
-        call: _Call[T] = _Call()
-        self._loop.call_soon_threadsafe(call.start, self._loop, work)
-        return call
-
-    def _refuse(self) -> None:
         if os.getpid() != self._pid:
+            work.close()
             raise Conflict(
                 f"the client was opened by process {self._pid}: open one in each process, after forking"
             )
-        raise Conflict(
-            "a blocking call inside a callback of jjq would wait for itself: call it from another thread"
-        )
+        call: _Call[T] = _Call()
+        self._loop.call_soon_threadsafe(call.start, self._loop, work)
+        return call
 
     def on_exit(self, owner: object, close: Callable[[], None]) -> None:
         """Have `close` called before the process ends, unless `forget` comes first."""

@@ -19,7 +19,7 @@ unknown then stays unknown: such batches fail with it rather than being written 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -52,13 +52,20 @@ class Producer:
     """Pushes to one queue. Make it with `Client.producer`; close it, or use it as a context manager."""
 
     def __init__(
-        self, store: Store, queue: str, settings: ProducerSettings, clock: Clock, chance: Chance
+        self,
+        store: Store,
+        queue: str,
+        settings: ProducerSettings,
+        clock: Clock,
+        chance: Chance,
+        on_close: Callable[[Producer], None],
     ) -> None:
         self._store = store
         self._queue = queue
         self._settings = settings
         self._clock = clock
         self._chance = chance
+        self._on_close = on_close
         self._loop = asyncio.get_running_loop()
         self.gather = Gather(settings, clock.monotonic, self._wake)
         self._id = chance.token()
@@ -93,7 +100,10 @@ class Producer:
     async def close(self) -> None:
         """Flush, and take no more. Closing again does nothing."""
         self.gather.close()
-        await self.flush()
+        try:
+            await self.flush()
+        finally:
+            self._on_close(self)
 
     async def __aenter__(self) -> Self:
         return self

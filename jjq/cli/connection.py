@@ -34,10 +34,10 @@ class Connection:
     tls_ca: Annotated[Path | None, Parameter(env_var="JJQ_TLS_CA", group=_GROUP)] = None
     """PEM file of the authority to trust; turns TLS on."""
 
-    tls_certificate: Annotated[Path | None, Parameter(env_var="JJQ_TLS_CERTIFICATE", group=_GROUP)] = None
+    tls_certificate: Annotated[Path | None, Parameter(env_var="JJQ_CLIENT_CERTIFICATE", group=_GROUP)] = None
     """PEM file of our own certificate, for mTLS."""
 
-    tls_key: Annotated[Path | None, Parameter(env_var="JJQ_TLS_KEY", group=_GROUP)] = None
+    tls_key: Annotated[Path | None, Parameter(env_var="JJQ_CLIENT_KEY", group=_GROUP)] = None
     """PEM file of our certificate's key."""
 
     def open(self) -> Client:

@@ -324,7 +324,7 @@ class ConfirmResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class PushRequest(_message.Message):
-    __slots__ = ("queue", "producer", "sequence", "expected_offset", "stage", "elements", "arrow")
+    __slots__ = ("queue", "producer", "sequence", "expected_offset", "stage", "elements", "arrow", "padding")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
@@ -332,6 +332,7 @@ class PushRequest(_message.Message):
     STAGE_FIELD_NUMBER: _ClassVar[int]
     ELEMENTS_FIELD_NUMBER: _ClassVar[int]
     ARROW_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
     queue: str
     producer: str
     sequence: int
@@ -339,7 +340,8 @@ class PushRequest(_message.Message):
     stage: Stage
     elements: Elements
     arrow: ArrowBatch
-    def __init__(self, queue: _Optional[str] = ..., producer: _Optional[str] = ..., sequence: _Optional[int] = ..., expected_offset: _Optional[int] = ..., stage: _Optional[_Union[Stage, str]] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ...) -> None: ...
+    padding: bytes
+    def __init__(self, queue: _Optional[str] = ..., producer: _Optional[str] = ..., sequence: _Optional[int] = ..., expected_offset: _Optional[int] = ..., stage: _Optional[_Union[Stage, str]] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., padding: _Optional[bytes] = ...) -> None: ...
 
 class Receipt(_message.Message):
     __slots__ = ("first_offset", "count", "timestamp_us", "stage", "duplicate")
@@ -390,16 +392,18 @@ class PopRequest(_message.Message):
     def __init__(self, subscriber: _Optional[str] = ..., max: _Optional[int] = ..., wait_seconds: _Optional[float] = ..., position: _Optional[int] = ..., form: _Optional[_Union[Form, str]] = ...) -> None: ...
 
 class PopResponse(_message.Message):
-    __slots__ = ("position", "next", "elements", "arrow")
+    __slots__ = ("position", "next", "elements", "arrow", "padding")
     POSITION_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
     ELEMENTS_FIELD_NUMBER: _ClassVar[int]
     ARROW_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
     position: int
     next: int
     elements: Elements
     arrow: ArrowBatch
-    def __init__(self, position: _Optional[int] = ..., next: _Optional[int] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ...) -> None: ...
+    padding: bytes
+    def __init__(self, position: _Optional[int] = ..., next: _Optional[int] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., padding: _Optional[bytes] = ...) -> None: ...
 
 class PeekRequest(_message.Message):
     __slots__ = ("subscriber", "max", "wait_seconds", "form")
@@ -414,16 +418,18 @@ class PeekRequest(_message.Message):
     def __init__(self, subscriber: _Optional[str] = ..., max: _Optional[int] = ..., wait_seconds: _Optional[float] = ..., form: _Optional[_Union[Form, str]] = ...) -> None: ...
 
 class PeekResponse(_message.Message):
-    __slots__ = ("position", "next", "elements", "arrow")
+    __slots__ = ("position", "next", "elements", "arrow", "padding")
     POSITION_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
     ELEMENTS_FIELD_NUMBER: _ClassVar[int]
     ARROW_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
     position: int
     next: int
     elements: Elements
     arrow: ArrowBatch
-    def __init__(self, position: _Optional[int] = ..., next: _Optional[int] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ...) -> None: ...
+    padding: bytes
+    def __init__(self, position: _Optional[int] = ..., next: _Optional[int] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., padding: _Optional[bytes] = ...) -> None: ...
 
 class SubscribeRequest(_message.Message):
     __slots__ = ("start", "credit", "confirm")
@@ -476,20 +482,22 @@ class Confirmation(_message.Message):
     def __init__(self, offset: _Optional[int] = ..., generation: _Optional[int] = ...) -> None: ...
 
 class SubscribeResponse(_message.Message):
-    __slots__ = ("position", "next", "generation", "confirmed", "elements", "arrow")
+    __slots__ = ("position", "next", "generation", "confirmed", "elements", "arrow", "padding")
     POSITION_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     ELEMENTS_FIELD_NUMBER: _ClassVar[int]
     ARROW_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
     position: int
     next: int
     generation: int
     confirmed: int
     elements: Elements
     arrow: ArrowBatch
-    def __init__(self, position: _Optional[int] = ..., next: _Optional[int] = ..., generation: _Optional[int] = ..., confirmed: _Optional[int] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ...) -> None: ...
+    padding: bytes
+    def __init__(self, position: _Optional[int] = ..., next: _Optional[int] = ..., generation: _Optional[int] = ..., confirmed: _Optional[int] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., padding: _Optional[bytes] = ...) -> None: ...
 
 class ReadRequest(_message.Message):
     __slots__ = ("queue", "start", "end", "follow", "form")
@@ -506,18 +514,20 @@ class ReadRequest(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., start: _Optional[str] = ..., end: _Optional[str] = ..., follow: _Optional[bool] = ..., form: _Optional[_Union[Form, str]] = ...) -> None: ...
 
 class ReadResponse(_message.Message):
-    __slots__ = ("start_offset", "end_offset", "next", "elements", "arrow")
+    __slots__ = ("start_offset", "end_offset", "next", "elements", "arrow", "padding")
     START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     END_OFFSET_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
     ELEMENTS_FIELD_NUMBER: _ClassVar[int]
     ARROW_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
     start_offset: int
     end_offset: int
     next: int
     elements: Elements
     arrow: ArrowBatch
-    def __init__(self, start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., next: _Optional[int] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ...) -> None: ...
+    padding: bytes
+    def __init__(self, start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., next: _Optional[int] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., padding: _Optional[bytes] = ...) -> None: ...
 
 class Block(_message.Message):
     __slots__ = ("id", "first_offset", "last_offset", "count", "kind", "loaded", "min_timestamp_us", "max_timestamp_us", "raw_bytes", "stored_bytes", "sha256", "key", "subscribers")

@@ -1,17 +1,20 @@
 """Putting an Arrow batch into a message, and taking it out, without copying it through protobuf.
 
-Protobuf reads concatenated encodings as one message, and in every message with a batch field 15 is
+Protobuf reads concatenated encodings as one message, and in every message with a batch these are
 
+    6a · length · zeros                                   bytes padding = 13
     7a · length · ( 0a · length · Arrow IPC stream )      ArrowBatch arrow = 15, bytes ipc = 1
 
 so a sender encodes the small fields as usual and appends this, and a receiver cuts it out and
-decodes the rest as usual. What does not have this plain shape is left to protobuf. As a message is
-walked anyway, two batches in it are noticed: protobuf itself would silently keep the last one.
+decodes the rest as usual. The padding puts the stream at a multiple of 8 bytes, where its buffers can
+be used as they lie. What does not have this plain shape is left to protobuf. As a message is walked
+anyway, two batches in it are noticed: protobuf itself would silently keep the last one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -23,18 +26,34 @@ from jjq.v1 import jjq_pb2 as pb
 
 _ARROW_TAG: Final = 15 << 3 | 2
 _ELEMENTS_TAG: Final = 14 << 3 | 2
+_PADDING_TAG: Final = 13 << 3 | 2
 _IPC_TAG: Final = 1 << 3 | 2
 _FIXED: Final = {1: 8, 5: 4}  # wire types of fixed width
+_PADDING: Final = [bytes((_PADDING_TAG, size)) + bytes(size) for size in range(8)]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """An Arrow IPC stream: `raw[begin:end]`."""
+
+    raw: bytes
+    begin: int
+    end: int
+
+    def buffer(self) -> pa.Buffer:
+        return pa.py_buffer(self.raw).slice(self.begin, self.end - self.begin)
 
 
 def join(head: bytes, stream: Sequence[bytes | pa.Buffer]) -> bytes:
     """A message of encoded fields `head` and the Arrow stream given in parts."""
     size = sum(map(len, stream))
     inner = bytes((_IPC_TAG,)) + _varint(size)
-    return b"".join((head, bytes((_ARROW_TAG,)), _varint(len(inner) + size), inner, *stream))
+    arrow = bytes((_ARROW_TAG,)) + _varint(len(inner) + size)
+    padding = _PADDING[-(len(head) + 2 + len(arrow) + len(inner)) % 8]
+    return b"".join((head, padding, arrow, inner, *stream))
 
 
-def split(message: bytes) -> tuple[bytes, pa.Buffer | None]:
+def split(message: bytes) -> tuple[bytes, Span | None]:
     """The other fields of `message`, and its Arrow stream if it has one."""
     at, end = 0, len(message)
     found: tuple[int, int, int] | None = None
@@ -68,16 +87,17 @@ def split(message: bytes) -> tuple[bytes, pa.Buffer | None]:
     return message[:begin] + message[after:], _ipc(message, body, after)
 
 
-def _ipc(message: bytes, begin: int, end: int) -> pa.Buffer:
+def _ipc(message: bytes, begin: int, end: int) -> Span:
     """Field `ipc` of the ArrowBatch that is encoded in `message[begin:end]`."""
     if end - begin > 1 and message[begin] == _IPC_TAG:
         size, at = _read_varint(message, begin + 1)
         if at + size == end:
-            return pa.py_buffer(message).slice(at, size)
+            return Span(message, at, end)
     try:
-        return pa.py_buffer(pb.ArrowBatch.FromString(message[begin:end]).ipc)
+        ipc = pb.ArrowBatch.FromString(message[begin:end]).ipc
     except DecodeError:
         raise InvalidInput("the field arrow is not a protobuf encoding of ArrowBatch") from None
+    return Span(ipc, 0, len(ipc))
 
 
 def _varint(number: int) -> bytes:

@@ -27,7 +27,7 @@ def read(block: BlockMetadata, queue: str = QUEUE_ID) -> BlockMetadata:
     return metadata.decode(metadata.encode(block), key, queue)
 
 
-OFFSETS = st.integers(1, 2**62)
+OFFSETS = st.integers(1, 2**61)
 HEX = st.binary(min_size=32, max_size=32).map(bytes.hex)
 
 

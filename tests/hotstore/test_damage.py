@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 
 from coldstore.errors import DataLoss
 from coldstore.limits import KIB
 from hotstore import frame, records
 from hotstore.limits import PAGE_BYTES
-from hotstore.scan import SegmentScan
+from tests.hotstore.journaled import batches
 from tests.hotstore.kit import BLOCK_BYTES, World, push, read_around, settings
 from tests.hotstore.oracle import Log, Oracle
 
@@ -32,17 +31,6 @@ async def busy_world(segment_bytes: int = 48 * KIB) -> tuple[World, Oracle]:
     await oracle.push(a, [5])
     await oracle.push(b, [5])
     return world, oracle
-
-
-def batches(world: World) -> Iterator[tuple[str, frame.BatchHeader, int, list[int]]]:
-    """Every batch of the journal: its file, header, position and the kinds of its records."""
-    for name in sorted(world.disk.files()):
-        if name.endswith(".seg"):
-            scan = SegmentScan(world.disk, int(name[:20]))
-            for found in scan.batches():
-                assert found.body is not None
-                kinds = [r.kind for r in frame.decode_records(found.body, found.header.records, None)]
-                yield name, found.header, found.position, kinds
 
 
 async def judge(world: World, oracle: Oracle, what: str) -> str:

@@ -5,27 +5,11 @@ from __future__ import annotations
 import pytest
 
 from coldstore.errors import DataLoss, Unavailable
-from hotstore import frame, records
+from hotstore import records
 from hotstore.diskjournal import DiskJournal
 from hotstore.journal import Record
-from hotstore.scan import SegmentScan
+from tests.hotstore.journaled import batches, push_batch
 from tests.hotstore.kit import BLOCK_BYTES, World, drain, push, read_all, read_around, values
-from tests.hotstore.test_damage import batches
-
-
-def push_batch(world: World, first: int, queue: int = 1) -> tuple[str, int]:
-    """Where the journal has the push to this queue that starts at this offset."""
-    for name in sorted(world.disk.files()):
-        if name.endswith(".seg"):
-            scan = SegmentScan(world.disk, int(name[:20]))
-            for found in scan.batches():
-                assert found.body is not None
-                for record in frame.decode_records(found.body, found.header.records, None):
-                    if record.kind == records.PUSH:
-                        read = records.read_push(record.payload)
-                        if (read.queue, read.first) == (queue, first):
-                            return name, found.position
-    raise AssertionError("no such push")
 
 
 async def holed() -> World:

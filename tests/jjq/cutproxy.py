@@ -17,7 +17,9 @@ class CutProxy:
         self.refuse = False  # new connections are closed at once
         self.connections = 0
         self.passed = 0  # bytes from server to client
-        self.cut_after: int | None = None  # cut when so many more bytes have passed to the client
+        self.cut_after: int | None = None  # cut when so many more bytes have passed to the client …
+        self.cut_again = 0  # … and so many times again, after as many
+        self._size = 0
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -50,9 +52,11 @@ class CutProxy:
     def _lose(self, size: int) -> bool:
         self.passed += size
         if self.cut_after is not None:
+            self._size = max(self._size, self.cut_after)
             self.cut_after -= size
             if self.cut_after <= 0:
-                self.cut_after = None
+                self.cut_after = self._size if self.cut_again else None
+                self.cut_again = max(0, self.cut_again - 1)
                 self.cut()
         return self.swallow
 
@@ -67,7 +71,7 @@ class CutProxy:
 async def proxied(target: str) -> AsyncIterator[CutProxy]:
     proxy = CutProxy(target)
     server = await asyncio.start_server(proxy.accept, "127.0.0.1", 0)
-    proxy.address = "127.0.0.1:%d" % server.sockets[0].getsockname()[1]
+    proxy.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield proxy
     finally:

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from coldstore.chance import SeededChance, SystemChance
 from coldstore.errors import InvalidInput
+from coldstore.limits import MIB
 from hotstore.disk import Disk, RealDisk
 from hotstore.diskjournal import DiskJournal
 from hotstore.journal import Journal, Record
-from hotstore.limits import PAGE_BYTES
+from hotstore.limits import GATHER_BYTES_MAX, PAGE_BYTES
 from hotstore.simdisk import SimDisk
 from tests.hotstore.journal.model import SEGMENT_BYTES, Content, content_of, journal_on
 
@@ -118,6 +119,18 @@ def test_a_payload_may_come_in_pieces_of_any_buffer(reopen: Open) -> None:
     journal.close()
     journal = reopen()
     assert recovered(journal) == [(0, [(3, b"abcd" + bytes(range(200)))])]
+    journal.close()
+
+
+def test_a_batch_of_more_pieces_than_one_system_call_takes_is_whole(tmp_path: Path) -> None:
+    pieces = [bytes([number % 251]) * (GATHER_BYTES_MAX + 1) for number in range(600)]
+    disk = RealDisk(tmp_path)
+    journal = DiskJournal(disk, SystemChance(), segment_bytes=32 * MIB)
+    recovered(journal)
+    journal.append([Record(1, piece) for piece in pieces])
+    journal.close(clean=False)
+    journal = DiskJournal(disk, SystemChance(), segment_bytes=32 * MIB)
+    assert recovered(journal) == [(0, [(1, piece) for piece in pieces])]
     journal.close()
 
 

@@ -59,6 +59,21 @@ def test_a_journal_that_is_trimmed_stays_small_and_creates_no_more_files() -> No
     assert sum(map(len, disk.files().values())) <= (2 + 1 + FREE_SEGMENTS_MAX) * SEGMENT_BYTES
 
 
+def test_a_synced_batch_stays_whatever_is_trimmed_so_that_numbers_go_on() -> None:
+    for seed in range(20):
+        disk = SimDisk()
+        journal = opened(disk)
+        for _ in range(3):
+            journal.append([Record(1, b"x")])
+            journal.sync()
+        journal.append([Record(1, b"in the next segment, and not synced")])
+        journal.trim(3)
+        disk.power_cut(SeededChance(seed))
+        journal = opened(disk, seed=1)
+        assert journal.next_sequence in (3, 4)
+        assert not any(damage.kind == "corrupt" for damage in journal.damage)
+
+
 def test_each_life_has_a_number_and_an_identity_of_its_own() -> None:
     disk = SimDisk()
     journal = opened(disk)

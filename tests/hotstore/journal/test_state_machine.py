@@ -131,7 +131,7 @@ class Risk:
 
 
 JournalMachine.TestCase.settings = settings(
-    max_examples=3000,
+    max_examples=250,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

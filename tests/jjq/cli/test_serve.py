@@ -12,6 +12,7 @@ import pytest
 
 import jjq as client_of
 from tests.jjq.cli.command import Command
+from tests.jjq.server.test_tls import Authority
 from tests.servers.jjq_server import JjqServer
 from tests.servers.waiting import free_ports
 
@@ -99,3 +100,23 @@ def test_wrong_settings_end_it_with_2_and_one_line(alone: Command, flags: str, w
     line = ran.errors.splitlines()[-1]
     assert line.startswith("jjq: ")
     assert why in line
+
+
+def test_with_tls_only_clients_with_a_certificate_are_served(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "authority")
+    (certificate, key), (mine, secret) = authority.issue("server"), authority.issue("client")
+    flags = [
+        "--tls-certificate",
+        str(certificate),
+        "--tls-key",
+        str(key),
+        "--tls-client-ca",
+        str(authority.path),
+    ]
+    with JjqServer(tmp_path / "server", *flags) as server:
+        jjq = Command(tmp_path, server.address)
+        known = ["--tls-ca", str(authority.path), "--tls-certificate", str(mine), "--tls-key", str(secret)]
+        assert jjq.ok("queue", "list", "--json", *known).json == []
+        assert jjq("queue", "list", "--timeout", "1").code == 7
+        assert jjq("queue", "list", "--timeout", "1", *known[:2]).code == 7
+        assert jjq("queue", "list", *known[:4]).code == 2

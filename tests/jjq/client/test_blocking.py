@@ -143,6 +143,16 @@ def test_subscriptions_and_replays_iterate(embedded: jjq.Client) -> None:
     left.close()
 
 
+def test_leaving_a_loop_confirms_what_was_handled(embedded: jjq.Client) -> None:
+    embedded.create_queue("orders")
+    subscriber = embedded.create_subscriber("orders", "s", "beginning")
+    embedded.push("orders", [b"%d" % n for n in range(10)])
+    for element in embedded.subscribe(subscriber):
+        if element.offset == 4:
+            break
+    wait_until(lambda: embedded.get_subscriber(subscriber).offset == 4, "four are confirmed")
+
+
 def test_a_blocking_call_in_a_callback_is_refused_instead_of_waiting_for_ever(embedded: jjq.Client) -> None:
     embedded.create_queue("orders")
     refused: list[BaseException] = []

@@ -24,7 +24,8 @@ PATIENT = RemoteSettings(timeout_seconds=20.0)
 def push_all(remote: RemoteStore, count: int, producer: str = "p", first: int = 0) -> Any:
     """`count` pushes at once, numbered."""
     pushes = [
-        remote.push("orders", numbers(n, 1), producer=producer, sequence=n) for n in range(first, first + count)
+        remote.push("orders", numbers(n, 1), producer=producer, sequence=n)
+        for n in range(first, first + count)
     ]
     return asyncio.gather(*pushes)
 
@@ -147,14 +148,14 @@ async def test_bytes_in_flight_are_bounded_and_order_is_kept(fake: Served) -> No
 
 
 async def test_no_receipt_in_time_is_of_unknown_outcome_and_a_retry_is_safe(fake: Served) -> None:
-    async with proxied(fake.server.address) as proxy:
-        async with RemoteStore(proxy.address, RemoteSettings(timeout_seconds=0.3)) as remote:
-            await remote.create_queue("orders")
-            proxy.swallow = True
-            with pytest.raises(Unavailable, match="same sequence"):
-                await remote.push("orders", values(b"a"), producer="p", sequence=0)
-            proxy.swallow = False
-            proxy.cut()
+    hasty = RemoteSettings(timeout_seconds=0.3)
+    async with proxied(fake.server.address) as proxy, RemoteStore(proxy.address, hasty) as remote:
+        await remote.create_queue("orders")
+        proxy.swallow = True
+        with pytest.raises(Unavailable, match="same sequence"):
+            await remote.push("orders", values(b"a"), producer="p", sequence=0)
+        proxy.swallow = False
+        proxy.cut()
     again = await fake.remote.push("orders", values(b"a"), producer="p", sequence=0)
     assert (again.first_offset, (await fake.store.get_queue("orders")).next_offset) == (0, 1)
 

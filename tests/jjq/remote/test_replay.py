@@ -10,7 +10,7 @@ from coldstore.errors import NotFound, Unavailable
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore
 from tests.jjq.cutproxy import proxied
-from tests.jjq.serving import Served, numbers
+from tests.jjq.serving import Served, numbers, until
 
 PATIENT = RemoteSettings(timeout_seconds=20.0)
 
@@ -25,12 +25,11 @@ async def filled(jjq: Served, batches: int = 20) -> None:
 async def test_a_range_is_read_whole_over_broken_connections(fake: Served, cut: int) -> None:
     await filled(fake)
     async with proxied(fake.server.address) as proxy, RemoteStore(proxy.address, PATIENT) as remote:
+        proxy.cut_again = 3
         proxy.cut_after = cut
         seen: list[int] = []
         async for batch in remote.read("orders", "offset:10"):
             seen += batch.column("offset").to_pylist()
-            if proxy.cut_after is None and proxy.connections < 4:
-                proxy.cut_after = cut
         assert seen == list(range(10, 40_000))
         assert proxy.connections > 1
 
@@ -52,8 +51,7 @@ async def test_a_read_that_follows_misses_nothing_pushed_while_it_was_cut_off(fa
     async with proxied(fake.server.address) as proxy, RemoteStore(proxy.address, PATIENT) as remote:
         follow = remote.read("orders", "end", follow=True)
         waiting = asyncio.ensure_future(anext(follow))
-        while proxy.passed == 0 or fake.server.metrics.open.labels("Read")._value.get() == 0:
-            await asyncio.sleep(0.001)
+        await until(lambda: proxy.passed and fake.server.metrics.open.labels("Read")._value.get())
         seen: list[int] = []
         for round_ in range(3):
             proxy.refuse = True
@@ -75,15 +73,15 @@ async def test_what_cannot_be_read_is_told_at_once(fake: Served) -> None:
 
 async def test_a_server_that_stays_away_ends_the_read(fake: Served) -> None:
     await filled(fake, 5)
-    async with proxied(fake.server.address) as proxy:
-        async with RemoteStore(proxy.address, RemoteSettings(timeout_seconds=0.3)) as remote:
-            reading = remote.read("orders")
-            await anext(reading)
-            proxy.refuse = True
-            proxy.cut()
-            with pytest.raises(Unavailable):
-                async for _ in reading:
-                    pass
+    hasty = RemoteSettings(timeout_seconds=0.3)
+    async with proxied(fake.server.address) as proxy, RemoteStore(proxy.address, hasty) as remote:
+        reading = remote.read("orders")
+        await anext(reading)
+        proxy.refuse = True
+        proxy.cut()
+        with pytest.raises(Unavailable):
+            async for _ in reading:
+                pass
 
 
 async def test_a_reader_that_stops_leaves_no_stream_behind(fake: Served) -> None:
@@ -92,6 +90,4 @@ async def test_a_reader_that_stops_leaves_no_stream_behind(fake: Served) -> None
     await anext(reading)
     await reading.aclose()  # type: ignore[attr-defined]
     gauge = fake.server.metrics.open.labels("Read")._value
-    async with asyncio.timeout(10):
-        while gauge.get():
-            await asyncio.sleep(0.001)
+    await until(lambda: not gauge.get())

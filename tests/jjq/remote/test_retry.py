@@ -100,12 +100,12 @@ async def test_a_plain_push_waits_for_a_server_that_is_not_there_yet(far: Far) -
 
 
 async def test_a_server_that_never_answers_costs_the_timeout_and_no_more(fake: Served) -> None:
-    async with proxied(fake.server.address) as proxy:
-        async with RemoteStore(proxy.address, RemoteSettings(timeout_seconds=0.2)) as hasty:
-            await hasty.list_queues()
-            proxy.swallow = True
-            with pytest.raises(Unavailable, match="DEADLINE"):
-                await hasty.list_queues()
+    hasty = RemoteSettings(timeout_seconds=0.2)
+    async with proxied(fake.server.address) as proxy, RemoteStore(proxy.address, hasty) as remote:
+        await remote.list_queues()
+        proxy.swallow = True
+        with pytest.raises(Unavailable, match="DEADLINE"):
+            await remote.list_queues()
 
 
 async def test_another_server_is_asked_when_one_is_gone() -> None:

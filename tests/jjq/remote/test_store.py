@@ -40,8 +40,10 @@ async def test_subscribers(jjq: Served) -> None:
         10,
         made.resolved.timestamp_us,
     )
-    assert await jjq.remote.create_subscriber("orders", "billing", "last:3")
-    assert await jjq.remote.get_subscriber("orders/billing") == await jjq.store.get_subscriber("orders/billing")
+    assert (await jjq.remote.create_subscriber("orders", "billing", "last:3")).id == made.id
+    assert await jjq.remote.get_subscriber("orders/billing") == await jjq.store.get_subscriber(
+        "orders/billing"
+    )
     assert (await jjq.remote.get_queue("orders/billing")).name == "orders"
     assert [s.name for s in await jjq.remote.list_subscribers("orders")] == ["billing"]
     assert (await jjq.remote.seek("orders/billing", "offset:99", clamp=True)).offset == 10
@@ -102,7 +104,9 @@ async def test_a_pop_waits(jjq: Served) -> None:
 async def test_reading_a_range_and_following(jjq: Served) -> None:
     await jjq.remote.create_queue("orders")
     await jjq.remote.push("orders", numbers(0, 2_500))
-    offsets = [b.column("offset").to_pylist() async for b in jjq.remote.read("orders", "offset:5", "offset:2100")]
+    offsets = [
+        b.column("offset").to_pylist() async for b in jjq.remote.read("orders", "offset:5", "offset:2100")
+    ]
     assert [o for batch in offsets for o in batch] == list(range(5, 2_100))
     assert [b async for b in jjq.remote.read("orders", "end")] == []
     follow = jjq.remote.read("orders", "end", follow=True)

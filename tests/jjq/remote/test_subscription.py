@@ -197,22 +197,25 @@ async def test_a_server_that_stays_away_is_told_in_the_end() -> None:
     store = FakeStore()
     async with served(store) as jjq:
         await filled(jjq, 0)
-        async with RemoteStore(jjq.server.address, RemoteSettings(timeout_seconds=0.3)) as remote:
-            async with remote.subscribe(WHO) as subscription:
-                waiting = asyncio.ensure_future(anext(subscription))
-                await until(lambda: subscription.confirmed >= 0)
-                await jjq.server.stop(0)
-                with pytest.raises(Unavailable):
-                    await waiting
+        hasty = RemoteSettings(timeout_seconds=0.3)
+        async with (
+            RemoteStore(jjq.server.address, hasty) as remote,
+            remote.subscribe(WHO) as subscription,
+        ):
+            waiting = asyncio.ensure_future(anext(subscription))
+            await until(lambda: subscription.confirmed >= 0)
+            await jjq.server.stop(0)
+            with pytest.raises(Unavailable):
+                await waiting
 
 
 async def test_more_streams_than_a_connection_takes_are_spread_over_several(jjq: Served) -> None:
     await jjq.remote.create_queue("orders")
-    for n in range(150):
+    for n in range(250):
         await jjq.remote.create_subscriber("orders", f"s{n}", "beginning")
-    subscriptions = [jjq.remote.subscribe(f"orders/s{n}") for n in range(150)]
+    subscriptions = [jjq.remote.subscribe(f"orders/s{n}") for n in range(250)]
     waiting = [asyncio.ensure_future(anext(subscription)) for subscription in subscriptions]
     await until(lambda: all(s.confirmed >= 0 for s in subscriptions))
     await jjq.remote.push("orders", numbers(0, 1))
-    assert [(await w).next for w in waiting] == [1] * 150
+    assert [(await w).next for w in waiting] == [1] * 250
     await asyncio.gather(*(s.close() for s in subscriptions))

@@ -26,7 +26,9 @@ def main(address: str) -> dict[str, object]:
         seen["receipt"] = [jjq.Push(request).receipt.first_offset, jjq.Push(request).receipt.first_offset]
 
         stream = (
-            pb.PushRequest(queue="orders", producer="p", sequence=n, elements=pb.Elements(elements=elements[:1]))
+            pb.PushRequest(
+                queue="orders", producer="p", sequence=n, elements=pb.Elements(elements=elements[:1])
+            )
             for n in range(3)
         )
         results = [result for reply in jjq.PushStream(stream) for result in reply.results]
@@ -57,7 +59,7 @@ def main(address: str) -> dict[str, object]:
         try:
             jjq.Pop(pb.PopRequest(subscriber="orders/nobody"))
         except grpc.RpcError as error:
-            seen["error"] = error.code().name  # type: ignore[attr-defined]
+            seen["error"] = error.code().name
     foreign = {name.split(".")[0] for name in sys.modules} & {"jjq", "hotstore", "coldstore", "pyarrow"}
     return seen | {"foreign": sorted(foreign)}
 

@@ -34,8 +34,8 @@ class Raising(FakeStore):
         raise self.error
 
     async def read(self, *args: Any, **fields: Any) -> AsyncIterator[Any]:
-        if self.error:
-            raise self.error
+        for error in [self.error]:
+            raise error
         yield
 
 

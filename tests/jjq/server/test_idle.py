@@ -44,7 +44,9 @@ async def test_a_thousand_idle_subscribers_are_cheap(hot: Served) -> None:
     now = resource.getrusage(resource.RUSAGE_SELF)
     assert now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime < 0.3
 
-    await hot.stub.Push(pb.PushRequest(queue="orders", elements=pb.Elements(elements=[pb.Element(value=b"a")])))
+    await hot.stub.Push(
+        pb.PushRequest(queue="orders", elements=pb.Elements(elements=[pb.Element(value=b"a")]))
+    )
     replies = await asyncio.gather(*(call.read() for call in calls))
     assert {r.elements.elements[0].value for r in replies} == {b"a"}
     for channel in channels:

@@ -139,7 +139,7 @@ async def test_reflection_is_off_unless_asked_for(fake: Served) -> None:
 def test_grpc_is_told_the_limits_by_their_real_names() -> None:
     options = dict(ANYWHERE.options())
     assert options["grpc.so_reuseport"] == 0
-    assert options["grpc.max_concurrent_streams"] == 100
+    assert options["grpc.max_concurrent_streams"] == 1_000
     assert options["grpc.http2.min_ping_interval_without_data_ms"] == 300_000
     assert options["grpc.server_handshake_timeout_ms"] == 10_000
     assert options["grpc.absolute_max_metadata_size"] == 16_384

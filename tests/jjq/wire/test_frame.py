@@ -29,12 +29,16 @@ def test_a_joined_message_is_what_protobuf_would_write_and_splits_again(
     head = request.SerializeToString()
     raw = frame.join(head, [stream[:5], pa.py_buffer(stream[5:])])
     request.arrow.ipc = stream
-    assert pb.PushRequest.FromString(raw) == request
+    read = pb.PushRequest.FromString(raw)
+    read.ClearField("padding")
+    assert read == request
     for encoded in (raw, request.SerializeToString()):
         rest, found = frame.split(encoded)
-        assert pb.PushRequest.FromString(rest) == pb.PushRequest.FromString(head)
+        other = pb.PushRequest.FromString(rest)
+        other.ClearField("padding")
+        assert other == pb.PushRequest.FromString(head)
         assert found is not None
-        assert found.to_pybytes() == stream
+        assert found.raw[found.begin : found.end] == stream
 
 
 @given(requests)
@@ -71,8 +75,8 @@ def test_a_form_given_twice_is_refused() -> None:
 def test_an_arrow_field_of_another_shape_is_left_to_protobuf() -> None:
     inner = pb.ArrowBatch(ipc=b"stream").SerializeToString() + b"\x50\x01"  # an unknown field follows
     raw = bytes((0x7A, len(inner))) + inner
-    assert frame.split(raw)[1].to_pybytes() == b"stream"  # type: ignore[union-attr]
-    assert frame.split(b"\x7a\x00")[1].to_pybytes() == b""  # type: ignore[union-attr]
+    assert frame.split(raw)[1] == frame.Span(b"stream", 0, 6)
+    assert frame.split(b"\x7a\x00")[1] == frame.Span(b"", 0, 0)
 
 
 def test_a_swarm_of_fields_is_refused_before_it_costs_time() -> None:
