@@ -85,6 +85,7 @@ class Engine:
         self.blocks = HotBlocks(settings.hot_bytes_max, runners.load, clock)
         self.sealer = Sealer(self.registry.of, self.blocks, self.committer, runners.seal, clock)
         self.registry.on_grown = self.sealer.grown
+        self.sealer.on_sealed = self.registry.blocks_changed
         self.checkpointer = Checkpointer(self.registry, self.committer, journal, settings.segment_bytes)
         self.relational = relational(self.registry)
         reading = Reading(self.blocks, Moves(self.committer, self._moved), clock)

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from coldstore.clock import Clock
 from coldstore.errors import JjqError
@@ -24,6 +25,8 @@ from hotstore.settings import HotSettings
 from hotstore.subscriber import Subscriber
 
 log = logging.getLogger("jjq.hotstore")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,9 @@ class Maintenance:
         for queue in list(self._parts.registry.queues.values()):
             cold = queue.cold
             if cold is not None and queue.damage is None and cold.list_blocks().young:
-                await self._alone(queue, cold.merge)
+                merged = await self._alone(queue, cold.merge)
+                if merged:
+                    self._parts.registry.blocks_changed(queue)
 
     async def _sweep(self) -> None:
         for queue in list(self._parts.registry.queues.values()):
@@ -144,9 +149,10 @@ class Maintenance:
             if cold is not None and queue.damage is None:
                 await self._alone(queue, cold.sweep)
 
-    async def _alone(self, queue: HotQueue, work: Callable[[], object]) -> None:
+    async def _alone(self, queue: HotQueue, work: Callable[[], T]) -> T | None:
         """What fails for one queue is not the others' business."""
         try:
-            await self._parts.runner.run(work)
+            return await self._parts.runner.run(work)
         except JjqError as error:
             log.warning("maintenance of queue %s: %s", queue.name, error)
+            return None

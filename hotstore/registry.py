@@ -100,6 +100,10 @@ class Registry:
             del named[subscriber.name]
             subscriber.queue.subscribers -= 1
 
+    def blocks_changed(self, queue: HotQueue) -> None:
+        """Its blocks are other ones, or known for the first time: the view has to say anew who is in which."""
+        self.changed_subscribers.update(self.of(queue).values())
+
     def of(self, queue: HotQueue) -> dict[str, Subscriber]:
         """The subscribers of a queue, by name."""
         return self._named.get(queue.number, {})
@@ -214,6 +218,7 @@ class Registry:
             before = queue.unsealed_bytes
             reconcile(queue, cold, [subscriber.offset for subscriber in self.of(queue).values()])
             self._usage.unsealed_bytes += queue.unsealed_bytes - before
+            self.blocks_changed(queue)
             return queue
         fresh = self._fresh(cold.settings)
         try:

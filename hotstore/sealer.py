@@ -49,6 +49,7 @@ class Sealer:
         self._clock = clock
         self._draining: dict[HotQueue, asyncio.Task[None]] = {}
         self._failures: dict[HotQueue, tuple[int, float]] = {}  # in a row, and when to try again
+        self.on_sealed: Callable[[HotQueue], None] = lambda queue: None
         self.sealed = 0
 
     def grown(self, queue: HotQueue) -> None:
@@ -129,6 +130,7 @@ class Sealer:
         await commit_state(self._committer, lambda: [records.sealed([(queue.number, block.next)])])
         self._switch(queue, block, kept)
         self.sealed += 1
+        self.on_sealed(queue)
         failpoint.reach("seal.switched")
 
     def _store(self, queue: HotQueue, block: TailBlock) -> pa.RecordBatch | None:

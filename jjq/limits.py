@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from coldstore.errors import check
-from coldstore.limits import BATCH_BYTES_MAX, MESSAGE_BYTES_MAX, MIB
+from coldstore.limits import BATCH_BYTES_MAX, KIB, MESSAGE_BYTES_MAX, MIB
 
 PORT: Final = 7575
 
@@ -36,8 +36,8 @@ WATCH_SECONDS: Final = 10.0  # how soon a Subscribe stream notices that another 
 # One message
 MESSAGE_FIELDS_MAX: Final = 64  # at the top level; no message of ours has as many
 ERROR_BYTES_MAX: Final = 1_000  # an error travels in trailers, three times encoded
+STREAM_MESSAGE_BYTES: Final = 512 * KIB  # elements in a message of a stream: the quickest size, measured
 WAIT_SECONDS_MAX: Final = 3_600.0
-REPLY_ELEMENTS_MAX: Final = 1_000_000
 
 # One client
 CALL_SECONDS: Final = 30.0  # budget of one verb, all its attempts together

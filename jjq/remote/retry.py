@@ -68,13 +68,13 @@ class Caller:
         deadline = clock.monotonic() + wait + seconds
         while True:
             lane = self._link.lane()
-            left = deadline - clock.monotonic()
             sent = again
             try:
                 if not again:
-                    await lane.ready(left)
+                    await lane.ready(deadline - clock.monotonic())
                     sent = True
                 many = len(self._link.targets) > 1
+                left = deadline - clock.monotonic()
                 limit = min(left, wait + ATTEMPT_SECONDS) if many else left
                 return await _attempt(self._link, lane, method, request, limit)
             except (Exhausted, Unavailable) as error:

@@ -13,7 +13,7 @@ from typing import Final, Protocol, runtime_checkable
 
 import grpc
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import start_http_server
 from prometheus_client.registry import Collector
 
@@ -29,7 +29,10 @@ _SCRAPE_SECONDS: Final = 5.0
 
 @runtime_checkable
 class Gauges(Protocol):
-    """A store that has figures to show: names without prefix, units last (`journal_bytes`)."""
+    """A store that has figures to show: names without prefix, units last (`journal_bytes`).
+
+    Those that only grow end with `_total`.
+    """
 
     def gauges(self) -> Mapping[str, float]: ...
 
@@ -110,7 +113,8 @@ class _StoreFigures(Collector):
             asked.cancel()
             return  # the other figures are worth showing all the same
         for name, value in gauges.items():
-            yield GaugeMetricFamily(f"jjq_{name}", f"Store: {name.replace('_', ' ')}", value)
+            family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            yield family(f"jjq_{name}", f"Store: {name.replace('_', ' ')}", value)
         lag = GaugeMetricFamily(
             "jjq_subscriber_lag_elements", "Elements not yet popped", labels=("queue", "subscriber")
         )

@@ -11,7 +11,7 @@ from jjq.server.drain import Drain
 from jjq.server.guard import Call
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.enums import FORM
-from jjq.wire.message import encode, parse
+from jjq.wire.message import encode, parse, pieces
 
 
 async def read(store: Store, drain: Drain, call: Call) -> None:
@@ -33,8 +33,9 @@ async def read(store: Store, drain: Drain, call: Call) -> None:
             except StopAsyncIteration:
                 return
             check(batch.column("offset")[0].as_py() == position, f"gap in a read at {position}")
-            position += batch.num_rows
-            await call.write(encode(pb.ReadResponse(next=position), batch, form))
+            for part in pieces(batch):
+                position += part.num_rows
+                await call.write(encode(pb.ReadResponse(next=position), part, form))
             call.meter.elements.inc(batch.num_rows)
 
 

@@ -23,7 +23,7 @@ from jjq.server.interrupt import Interrupt, Interrupted
 from jjq.server.streams import Streams
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.enums import FORM
-from jjq.wire.message import encode, parse
+from jjq.wire.message import encode, parse, pieces
 
 
 async def subscribe(store: Store, streams: Streams, drain: Drain, call: Call) -> None:
@@ -180,13 +180,18 @@ class Subscription:
                     batch = await self._source.wait(anext(source))
                 except StopAsyncIteration:
                     raise Unavailable(f"the queue {queue} is no longer read: connect again") from None
-                while batch.num_rows:
-                    await self._source.wait(self._credit.wait())
-                    part = self._credit.cut(batch, self._most)
-                    batch = batch.slice(part.num_rows)
-                    await self._deliver(part, generation)
+                for piece in pieces(batch):
+                    await self._hand_out(piece, generation)
                     if self.generation != generation or self._ended:
                         return
+
+    async def _hand_out(self, piece: pa.RecordBatch, generation: int) -> None:
+        """Send as credit allows, until moved or ended."""
+        while piece.num_rows and self.generation == generation and not self._ended:
+            await self._source.wait(self._credit.wait())
+            part = self._credit.cut(piece, self._most)
+            piece = piece.slice(part.num_rows)
+            await self._deliver(part, generation)
 
     async def _deliver(self, part: pa.RecordBatch, generation: int) -> None:
         first = part.column("offset")[0].as_py()

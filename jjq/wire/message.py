@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import pyarrow as pa
 from google.protobuf.message import DecodeError, Message
 
 from coldstore.errors import InvalidInput
+from jjq.limits import STREAM_MESSAGE_BYTES
 from jjq.wire import frame, friendly, ipc
 
 M = TypeVar("M", bound=Message)
@@ -30,6 +32,17 @@ def decode(kind: type[M], raw: bytes) -> tuple[M, pa.RecordBatch | None]:
     if message.HasField("elements"):
         return message, friendly.decode(message.elements)
     return message, None
+
+
+def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """`batch` in parts of about `STREAM_MESSAGE_BYTES`, for streams: while one is sent the next is made."""
+    count = -(-batch.nbytes // STREAM_MESSAGE_BYTES)
+    if count <= 1:
+        yield batch
+        return
+    step = -(-batch.num_rows // count)
+    for begin in range(0, batch.num_rows, step):
+        yield batch.slice(begin, step)
 
 
 def encode(message: Any, batch: pa.RecordBatch, form: str) -> bytes:

@@ -182,7 +182,7 @@ def test_a_null_header_value_is_refused_by_its_position() -> None:
 
 def test_an_empty_batch_and_a_bare_value_are_refused() -> None:
     assert "empty" in str(refused("bytes", lambda: payload("bytes", [])))
-    assert "list" in str(refused("bytes", lambda: payload("bytes", b"ab")))
+    assert "list" in str(refused("bytes", lambda: payload("bytes", b"ab")))  # type: ignore[arg-type]
     assert "keys" in str(refused("bytes", lambda: payload("bytes", [b"a", b"b"], keys=[b"k"])))
 
 

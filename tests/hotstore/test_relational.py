@@ -29,8 +29,10 @@ async def serving(path: Path) -> AsyncIterator[Engine]:
     # Nothing happens on its own; the catalog is written each time that a test asks for maintenance.
     hot = settings(maintain_seconds=1e6, checkpoint_seconds=1e-9)
     engine = await open_engine(path / "data", cold, settings=hot, clock=SystemClock(), chance=SystemChance())
-    yield engine
-    await engine.close()
+    try:
+        yield engine
+    finally:
+        await engine.close()
 
 
 def catalog(path: Path) -> Catalog:
@@ -86,6 +88,33 @@ async def test_the_catalog_says_what_the_store_says(tmp_path: Path) -> None:
         assert view.blocks_with_subscribers("a") == blocks
 
 
+async def test_the_catalog_follows_blocks_that_are_sealed_and_merged(tmp_path: Path) -> None:
+    async with serving(tmp_path) as engine:
+        # Given subscribers that do not move
+        store = engine.store
+        await store.create_queue("q", block_bytes=BLOCK_BYTES)
+        for n in range(3):
+            await store.create_subscriber("q", f"s{n}", "end")
+            await fill(store, "q", 1, prefix=f"{n}-", size=30_000)
+        await engine.maintenance.once()
+        assert catalog(tmp_path).blocks_with_subscribers("q") == {0: 3}
+        # When their blocks become others: cut, and then merged
+        await store.seal("q")
+        await store.create_subscriber("q", "last", "end")
+        await fill(store, "q", 1, prefix="more", size=30_000)
+        await store.seal("q")
+        await engine.maintenance.once()
+        seen = [catalog(tmp_path).blocks_with_subscribers("q")]
+        await fill(store, "q", 4, prefix="most")
+        await store.seal("q")
+        await engine.maintenance.once()
+        seen.append(catalog(tmp_path).blocks_with_subscribers("q"))
+        # Then the catalog says so each time
+        now = {b.id: b.subscribers for b in await store.list_blocks("q") if b.subscribers}
+        assert seen[-1] == now
+        assert seen[0] != {0: 3}
+
+
 async def test_only_what_changed_is_written_and_what_is_gone_goes(tmp_path: Path) -> None:
     async with serving(tmp_path) as engine:
         await busy(engine)
@@ -135,7 +164,8 @@ async def test_a_damaged_or_missing_catalog_is_rebuilt_with_the_same_positions(
         if not clean:
             await engine.store.pop("a/s0", 1)
         await engine.maintenance.once()
-        after = await positions(engine)
+        after = await positions(engine)  # opens the queues: now their blocks are known
+        await engine.maintenance.once()
         # Then positions come from the journal, and the catalog has them again
         expected = before if clean else {**before, "a/s0": (2, 3, 0)}
         assert after == expected

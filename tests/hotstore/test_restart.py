@@ -40,8 +40,10 @@ async def opened(path: Path, **changes: Any) -> Engine:
 @asynccontextmanager
 async def serving(path: Path, **changes: Any) -> AsyncIterator[Engine]:
     engine = await opened(path, **changes)
-    yield engine
-    await engine.close()
+    try:
+        yield engine
+    finally:
+        await engine.close()
 
 
 async def test_a_store_is_opened_closed_and_opened_again(tmp_path: Path) -> None:

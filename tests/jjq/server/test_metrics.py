@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
@@ -13,7 +14,7 @@ from hotstore.port import SubscriberInfo
 from jjq.server.metrics import Gauges
 from jjq.server.settings import ServerSettings
 from tests.jjq.fakestore import FakeStore
-from tests.jjq.serving import Served, numbers, served, values
+from tests.jjq.serving import Served, hot_store, numbers, served, values
 
 WITH_METRICS = ServerSettings(listen="127.0.0.1:0", metrics="127.0.0.1:0")
 
@@ -22,7 +23,7 @@ class Measured(FakeStore):
     """A fake with figures."""
 
     def gauges(self) -> Mapping[str, float]:
-        return {"journal_bytes": 12.0, "fsync_seconds": 0.5}
+        return {"journal_bytes": 12.0, "journal_syncs_total": 7.0}
 
 
 async def page(jjq: Served) -> dict[str, float]:
@@ -71,8 +72,24 @@ async def test_the_stores_figures_and_every_subscribers_lag_are_shown() -> None:
         await jjq.remote.push("orders", numbers(0, 5))
         found = await page(jjq)
     assert found["jjq_journal_bytes"] == 12.0
-    assert found["jjq_fsync_seconds"] == 0.5
+    assert found["jjq_journal_syncs_total"] == 7.0
     assert found['jjq_subscriber_lag_elements{queue="orders",subscriber="x"}'] == 5
+
+
+async def test_the_real_store_has_figures(tmp_path: Path) -> None:
+    async with hot_store(tmp_path) as store, served(store, WITH_METRICS) as jjq:
+        assert isinstance(store, Gauges)
+        await jjq.remote.create_queue("orders")
+        await jjq.remote.push("orders", numbers(0, 5))
+        found = await page(jjq)
+    for name in (
+        "journal_bytes",
+        "exposed_bytes",
+        "exposed_seconds",
+        "hot_bytes",
+        "journal_sync_seconds_total",
+    ):
+        assert found[f"jjq_{name}"] >= 0, name
 
 
 async def test_a_store_that_does_not_answer_hides_nothing_else() -> None:

@@ -73,7 +73,7 @@ def authority(tmp_path: Path) -> Authority:
 
 
 async def reached(address: str, tls: ClientTls | None) -> bool:
-    async with RemoteStore(address, RemoteSettings(timeout_seconds=2.0, tls=tls)) as store:
+    async with RemoteStore(address, RemoteSettings(timeout_seconds=0.7, tls=tls)) as store:
         try:
             await store.list_queues()
         except Unavailable:

@@ -1,0 +1,109 @@
+"""The state machine is worth something only if it catches the mistakes that it is made for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from hotstore import checkpoint, records
+from hotstore.checkpoint import Checkpointer
+from hotstore.committer import Committer
+from hotstore.entries import Moves, commit_state
+from hotstore.hotblocks import HotBlocks
+from hotstore.journal import Record
+from hotstore.producers import Producers
+from hotstore.queue import HotQueue
+from hotstore.sealer import Sealer
+from hotstore.tail import TailBlock
+from tests.hotstore.test_machine import StoreMachine
+
+Patch = pytest.MonkeyPatch
+
+
+def acknowledges_before_fsync(patch: Patch) -> None:
+    def write(self: Committer, group: Sequence[Record], written: Any) -> int:
+        return self._journal.append(group)
+
+    patch.setattr(Committer, "_write", write)
+
+
+def trims_by_the_maximum(patch: Patch) -> None:
+    async def trim(self: Checkpointer) -> None:
+        floors = [f for queue in self._registry.queues.values() if (f := queue.floor()) is not None]
+        await self._committer.call(lambda: self._journal.trim(max([self.floor, *floors])))
+
+    patch.setattr(Checkpointer, "trim", trim)
+
+
+def forgets_positions(patch: Patch) -> None:
+    patch.setattr(Moves, "records", lambda self: [])
+
+
+def checkpoints_without_receipts(patch: Patch) -> None:
+    patch.setattr(checkpoint, "_producer_rows", lambda producers: records.rows(records.PRODUCERS, []))
+
+
+def says_sealed_before_it_is_stored(patch: Patch) -> None:
+    async def seal(self: Sealer, queue: HotQueue, block: TailBlock) -> None:
+        await commit_state(self._committer, lambda: [records.sealed([(queue.number, block.next)])])
+        kept = await self._runner.run(lambda: self._store(queue, block))
+        self._switch(queue, block, kept)
+
+    patch.setattr(Sealer, "_seal_block", seal)
+
+
+def forgets_producers_at_once(patch: Patch) -> None:
+    patch.setattr(Producers, "remember", lambda self, producer, pushed: None)
+
+
+def drops_a_block_too_early(patch: Patch) -> None:
+    thaw = HotQueue.thaw
+
+    def early(self: HotQueue, block: TailBlock) -> None:
+        thaw(self, block)
+        self.tail.first += 1 if len(self.tail) > 1 else 0
+
+    patch.setattr(HotQueue, "thaw", early)
+
+
+def finds_the_wrong_block(patch: Patch) -> None:
+    find = HotBlocks.find
+
+    def wrong(self: HotBlocks, queue: HotQueue, offset: int) -> Any:
+        return find(self, queue, max(0, offset - 1)) or find(self, queue, offset)
+
+    patch.setattr(HotBlocks, "find", wrong)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        acknowledges_before_fsync,
+        trims_by_the_maximum,
+        forgets_positions,
+        checkpoints_without_receipts,
+        says_sealed_before_it_is_stored,
+        forgets_producers_at_once,
+        finds_the_wrong_block,
+    ],
+    ids=lambda mistake: mistake.__name__,
+)
+def test_the_machine_catches_a_store_that(mistake: Callable[[Patch], None], monkeypatch: Patch) -> None:
+    mistake(monkeypatch)
+    with pytest.raises(BaseException):  # noqa: B017, PT011 - in whichever way it shows
+        run_state_machine_as_test(
+            StoreMachine,
+            settings=settings(
+                max_examples=400,
+                stateful_step_count=40,
+                phases=[Phase.generate],
+                derandomize=True,
+                database=None,
+                deadline=None,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
