@@ -19,6 +19,7 @@ from coldstore.errors import DataLoss, InvalidInput
 COLUMNS: Final = ("offset", "timestamp", "key", "value", "headers")
 
 _INLINE_BYTES: Final = 1 * limits.MIB  # below this a second thread costs more than it saves
+_COMPRESSED: Final = 1.1  # unpacked to stored, from which on there is something to unpack
 
 
 class BlockFile:
@@ -64,9 +65,10 @@ class BlockFile:
 
     def _decode(self, groups: Sequence[int], names: Sequence[str]) -> pa.Table:
         """Decode row groups side by side: within one of them Arrow uses one thread per column, and
-        one column, the value, holds nearly everything."""
+        one column, the value, holds nearly everything. Where that is not compressed, decoding is copying
+        and memory is the limit, not the processor."""
         threads = min(len(groups), pa.cpu_count(), limits.CODEC_THREADS_MAX)
-        if threads == 1 or self._footer.serialized_size + len(self._buffer) < _INLINE_BYTES:
+        if threads == 1 or self.unpacked_bytes() < max(_INLINE_BYTES, _COMPRESSED * len(self._buffer)):
             return self._decode_some(groups, names)
         runs = [run.tolist() for run in np.array_split(np.array(groups), threads)]
         with ThreadPoolExecutor(threads, "jjq-decode") as pool:

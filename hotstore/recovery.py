@@ -132,17 +132,19 @@ class Recovery:
         for damage in self.walk.damage:
             for place in damage.places:
                 self._disk.make_directory(QUARANTINE)
+                name = f"{QUARANTINE}/{place.file}-{place.start}-{place.end}.{damage.kind}"
                 try:
-                    self._keep_aside(scans[place.file], place, damage.kind)
+                    self._keep_aside(scans[place.file], place, name)
                 except OSError:
                     held.add(scans[place.file].number)
+                    with contextlib.suppress(OSError):
+                        self._disk.remove(f"{name}.{NEW}")
         return held
 
-    def _keep_aside(self, scan: SegmentScan, place: Place, kind: str) -> None:
-        name = f"{place.file}-{place.start}-{place.end}.{kind}"
-        if name in self._disk.list(QUARANTINE):
+    def _keep_aside(self, scan: SegmentScan, place: Place, name: str) -> None:
+        if name.removeprefix(f"{QUARANTINE}/") in self._disk.list(QUARANTINE):
             return  # by an earlier recovery: the same damage is met again until it is trimmed
-        new = f"{QUARANTINE}/{name}.{NEW}"
+        new = f"{name}.{NEW}"
         with contextlib.suppress(FileNotFoundError):
             self._disk.remove(new)
         file = self._disk.open(new, create=True)
@@ -154,7 +156,7 @@ class Recovery:
         finally:
             file.close()
             scan.release()
-        self._disk.rename(new, f"{QUARANTINE}/{name}")
+        self._disk.rename(new, name)
         self._disk.sync_directory(QUARANTINE)
 
     def _remove_mark(self) -> None:

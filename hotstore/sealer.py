@@ -67,8 +67,9 @@ class Sealer:
             self._drain_soon(queue)
 
     def seal_soon(self, queue: HotQueue) -> None:
-        """Seal what there is, whatever its age."""
-        queue.freeze()
+        """Seal what there is, whatever its age; no further block while one waits for the cold store."""
+        if not queue.sealing:
+            queue.freeze()
         if queue.sealing:
             self._drain_soon(queue)
 

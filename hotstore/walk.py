@@ -105,10 +105,7 @@ class Walk:
     def _judge_gap(self, index: int, found: Found) -> bool:
         """A sound batch does not follow the last one. Returns whether to deliver it all the same."""
         expected = self._expected or 0
-        earlier = expected < found.header.opened_at  # missing from a segment before this one
-        if not earlier and self._end.scan != index:
-            self._end = _Spot(index, PAGE_BYTES)
-        rolled = earlier or self._scans[index].number < self._last_begun
+        rolled = self._scans[index].number < self._last_begun
         if not rolled and self._synced_upto <= expected:
             ahead = self._scans[index].batches(found.position)
             self._synced_upto = max(later.header.synced_upto for later in ahead)

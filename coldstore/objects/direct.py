@@ -14,6 +14,7 @@ import fcntl
 import mmap
 import os
 from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 _STAGE_BYTES: Final = 4 << 20  # a multiple of every alignment there is
@@ -22,19 +23,26 @@ _DIRECT: Final = getattr(os, "O_DIRECT", 0)
 
 def write_past_cache(fd: int, pieces: Iterable[memoryview]) -> None:
     """Write all pieces at the file's position, which must be its start. Not durable before fsync."""
-    stage = memoryview(mmap.mmap(-1, _STAGE_BYTES))  # page-aligned; unmapped when nobody refers to it
     _set_direct(fd, True)
-    filled = 0
-    for piece in pieces:
-        rest = memoryview(piece).cast("B")
-        while rest:
-            count = min(len(rest), _STAGE_BYTES - filled)
-            stage[filled : filled + count] = rest[:count]
-            filled += count
-            rest = rest[count:]
-            if filled == _STAGE_BYTES:
-                _write(fd, stage)
-                filled = 0
+    with ThreadPoolExecutor(1, "jjq-disk") as disk:  # writes one buffer while the next is made and filled
+        stage, spare = (memoryview(mmap.mmap(-1, _STAGE_BYTES)) for _ in range(2))  # page-aligned
+        writing: Future[None] | None = None
+        filled = 0
+        for piece in pieces:
+            rest = memoryview(piece).cast("B")
+            while rest:
+                count = min(len(rest), _STAGE_BYTES - filled)
+                stage[filled : filled + count] = rest[:count]
+                filled += count
+                rest = rest[count:]
+                if filled == _STAGE_BYTES:
+                    if writing is not None:
+                        writing.result()
+                    writing = disk.submit(_write, fd, stage)
+                    stage, spare = spare, stage
+                    filled = 0
+        if writing is not None:
+            writing.result()
     _set_direct(fd, False)
     write_buffered(fd, stage[:filled])
 

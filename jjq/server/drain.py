@@ -61,6 +61,9 @@ class Drain:
             work.exception()  # whoever waited has seen it; nobody else will
 
     async def finish(self, seconds: float) -> None:
-        """Wait until all that was kept is done."""
+        """Wait until all that was kept is done; what takes longer is of unknown outcome."""
         if self._pending:
-            await asyncio.wait(self._pending, timeout=seconds)
+            _, late = await asyncio.wait(self._pending, timeout=seconds)
+            for work in late:
+                work.cancel()
+            await asyncio.gather(*late, return_exceptions=True)

@@ -28,6 +28,9 @@ from jjq.wire.status import UNEXPECTED, error_out
 
 Outcome = asyncio.Future[Receipt]
 
+_SHARE = 4  # results are held back until one in so many of the pushes in flight is settled …
+_HOLD_SECONDS = 0.002  # … but no longer
+
 
 class Order:
     """Keeps the pushes of each producer of a stream in order, also when one fails."""
@@ -140,8 +143,7 @@ class PushStream:
                     return
                 self._changed.clear()
                 await self._changed.wait()
-            if not self._waiting[0][0].done():
-                await asyncio.wait({self._waiting[0][0]})
+            await self._enough()
             reply = pb.PushStreamResponse()
             now = self._clock.monotonic()
             while self._waiting and self._waiting[0][0].done():
@@ -151,6 +153,18 @@ class PushStream:
                 reply.results.append(_result(outcome))
             self._room.set()
             await self._call.write(reply.SerializeToString())
+
+    async def _enough(self) -> None:
+        """Wait for the first result; while many are in flight, a moment longer for a share of them.
+
+        A write costs as much as a push, and a client with that much in flight does not wait for one.
+        """
+        first = self._waiting[0][0]
+        if not first.done():
+            await asyncio.wait({first})
+        share = min(len(self._waiting) // _SHARE, len(self._waiting) - 1)
+        if share and not self._waiting[share][0].done():
+            await asyncio.wait({self._waiting[share][0]}, timeout=_HOLD_SECONDS)
 
 
 def _result(outcome: Outcome) -> pb.PushResult:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,14 +26,13 @@ class AheadClock(SystemClock):
 
 
 @pytest.fixture(params=["memory", "local", "moto", "seaweed"])
-def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore]:
+def objects(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     if request.param == "memory":
-        yield MemoryObjects()
-    elif request.param == "local":
-        yield LocalObjects(tmp_path / "store")
-    else:
-        server: S3Server = request.getfixturevalue(request.param)
-        yield server.objects()
+        return MemoryObjects()
+    if request.param == "local":
+        return LocalObjects(tmp_path / "store")
+    server: S3Server = request.getfixturevalue(request.param)
+    return server.objects()
 
 
 def test_a_queue_lives_on_every_store(

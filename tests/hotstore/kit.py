@@ -195,7 +195,7 @@ class World:
         """A second pair of eyes on the object store, without its faults."""
         return ColdStore(self.objects.inner, self.clock, self.chance)
 
-    async def start(self) -> World:
+    async def start(self, *, background: bool = False) -> World:
         assert self._engine is None, "started twice"
         self._watch()
         journal = DiskJournal(
@@ -219,7 +219,7 @@ class World:
             self.runners(),
             lambda: self.free_bytes,
         )
-        await self.until_cut(engine.start(background=False))
+        await self.until_cut(engine.start(background=background))
         self._engine = engine
         return self
 

@@ -273,12 +273,10 @@ class Oracle:
         """A copy of the machine whose journal was damaged: never other bytes, and no loss is kept silent."""
         for log in self.logs.values():
             there = await read_around(fork.store, log.name)
-            known, queue = log.elements, fork.engine.registry.queues[log.name]
-            assert all(known.get(e.offset) == e for e in there), "other bytes than were acknowledged"
-            if len(there) < log.next:
-                assert queue.damage is not None or fork.journal.damage, f"{log.name}: a silent loss"
-            torn_only = all(damage.kind == "torn" for damage in fork.journal.damage)
-            if len(there) < log.next and not torn_only:
-                assert queue.damage is not None, f"{log.name} lost elements and takes pushes"
-                with pytest.raises(DataLoss):
+            assert all(log.elements.get(e.offset) == e for e in there), "other bytes than were acknowledged"
+            if len(there) == log.next:
+                continue
+            assert fork.journal.damage, f"{log.name}: a silent loss"
+            if any(damage.kind == "corrupt" for damage in fork.journal.damage):
+                with pytest.raises(DataLoss):  # else offsets would be given out a second time
                     await fork.store.push(log.name, payload(log.content, [self.value(log, 3)]))

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from coldstore.errors import JjqError
 from hotstore import checkpoint, records
 from hotstore.checkpoint import Checkpointer
 from hotstore.committer import Committer
 from hotstore.entries import Moves, commit_state
-from hotstore.hotblocks import HotBlocks
 from hotstore.journal import Record
 from hotstore.producers import Producers
 from hotstore.queue import HotQueue
 from hotstore.sealer import Sealer
 from hotstore.tail import TailBlock
-from tests.hotstore.test_machine import StoreMachine
+from tests.hotstore.test_machine import LONG, StoreMachine
 
 Patch = pytest.MonkeyPatch
 
@@ -60,25 +60,6 @@ def forgets_producers_at_once(patch: Patch) -> None:
     patch.setattr(Producers, "remember", lambda self, producer, pushed: None)
 
 
-def drops_a_block_too_early(patch: Patch) -> None:
-    thaw = HotQueue.thaw
-
-    def early(self: HotQueue, block: TailBlock) -> None:
-        thaw(self, block)
-        self.tail.first += 1 if len(self.tail) > 1 else 0
-
-    patch.setattr(HotQueue, "thaw", early)
-
-
-def finds_the_wrong_block(patch: Patch) -> None:
-    find = HotBlocks.find
-
-    def wrong(self: HotBlocks, queue: HotQueue, offset: int) -> Any:
-        return find(self, queue, max(0, offset - 1)) or find(self, queue, offset)
-
-    patch.setattr(HotBlocks, "find", wrong)
-
-
 @pytest.mark.parametrize(
     "mistake",
     [
@@ -86,15 +67,16 @@ def finds_the_wrong_block(patch: Patch) -> None:
         trims_by_the_maximum,
         forgets_positions,
         checkpoints_without_receipts,
-        says_sealed_before_it_is_stored,
+        pytest.param(
+            says_sealed_before_it_is_stored, marks=pytest.mark.skipif(not LONG, reason="found late")
+        ),
         forgets_producers_at_once,
-        finds_the_wrong_block,
     ],
     ids=lambda mistake: mistake.__name__,
 )
 def test_the_machine_catches_a_store_that(mistake: Callable[[Patch], None], monkeypatch: Patch) -> None:
     mistake(monkeypatch)
-    with pytest.raises(BaseException):  # noqa: B017, PT011 - in whichever way it shows
+    with pytest.raises((AssertionError, JjqError)):  # in whichever way it shows
         run_state_machine_as_test(
             StoreMachine,
             settings=settings(
@@ -102,6 +84,7 @@ def test_the_machine_catches_a_store_that(mistake: Callable[[Patch], None], monk
                 stateful_step_count=40,
                 phases=[Phase.generate],
                 derandomize=True,
+                report_multiple_bugs=False,
                 database=None,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),

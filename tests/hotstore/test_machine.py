@@ -371,7 +371,7 @@ def resolved(log: Log, start: str) -> int | None:
 
 
 StoreMachine.TestCase.settings = settings(
-    max_examples=int(os.environ.get("EX", "2000")) if LONG else 60,
+    max_examples=2_000 if LONG else 60,
     stateful_step_count=80 if LONG else 30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -62,8 +62,14 @@ async def test_an_absent_cold_store_fills_the_budget_and_everything_recovers_whe
     world.objects.down = True
     # When
     made, refused = await until_refused(world)
+    for _ in range(9):
+        world.clock.advance(1)
+        await world.engine.maintenance.once()
     # Then
     assert says in str(refused)
+    assert len(await world.store.list_blocks("q")) <= 2 + len(made) // 4, (
+        "blocks are not cut small while they wait"
+    )
     assert refused.retry_after > 0
     assert len(made) * 20 * KIB > 0.8 * next(iter(changes.values()))
     assert [e.value for e in await read_all(world.store, "q")] == made, "reads go on"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import tracemalloc
 
@@ -134,6 +135,60 @@ def test_the_loss_of_the_very_first_batch_is_not_forgotten_when_its_segment_is_c
         journal = opened(disk, seed)
         assert [(each.kind, each.first, each.last) for each in journal.damage] == [("corrupt", 0, 0)]
         disk.crash()
+
+
+def pages_in_one_segment(*groups: int) -> SimDisk:
+    """Batches of a page each, in groups that were synced together; nothing else is left to tell of them."""
+    disk = SimDisk()
+    journal = opened(disk, segment_bytes=2 * SEGMENT_BYTES)
+    for size in groups:
+        for _ in range(size):
+            journal.append([Record(1, b"batch %d" % journal.next_sequence)])
+        journal.sync()
+    disk.crash()
+    for name in disk.files().keys() - {FIRST}:
+        disk.remove(name)
+    return disk
+
+
+def test_a_batch_that_the_next_but_one_knows_to_be_synced_is_corrupt_and_the_next_is_delivered() -> None:
+    disk = pages_in_one_segment(1, 2, 1)
+    disk.corrupt(FIRST, 2 * PAGE_BYTES + 70, 0xFF)
+    found, damage = look(disk)
+    assert list(found) == [0, 2, 3]
+    assert [(each.kind, each.first, each.last) for each in damage] == [("corrupt", 1, 1)]
+
+
+def test_the_word_of_a_header_counts_although_its_body_is_damaged() -> None:
+    disk = pages_in_one_segment(1, 1, 1)
+    disk.corrupt(FIRST, 2 * PAGE_BYTES, 0xFF)  # batch 1 is gone
+    disk.corrupt(FIRST, 3 * PAGE_BYTES + 70, 0xFF)  # batch 2 cannot be delivered, but knew that 1 was synced
+    found, damage = look(disk)
+    assert list(found) == [0]
+    assert [(each.kind, each.first) for each in damage] == [("corrupt", 1)]
+
+
+def test_a_segment_and_its_copy_deliver_once_even_if_the_copy_cannot_say_what_it_is(disk: SimDisk) -> None:
+    sound = contents(disk)
+    both = 0
+    for cut in range(1, 40):
+        broken = copy.deepcopy(disk)
+        broken.cut_at(cut)
+        with contextlib.suppress(PowerCut):
+            opened(broken, seed=cut)
+        broken.crash()
+        names = [name for name, data in broken.files().items() if data[PAGE_BYTES:].startswith(b"jjqb")]
+        copies = [name for name in names if name.endswith(".seg") and name > SECOND]
+        if copies and SECOND in names:
+            both += 1
+            broken.corrupt(copies[0], 0, 0xFF)
+        assert look(broken) == (sound, [])
+        journal = opened(broken, seed=cut + 1)
+        assert journal.append([Record(1, b"new")]) == 5
+        journal.sync()
+        broken.crash()
+        assert look(broken) == (sound | {5: [(1, b"new")]}, [])
+    assert both
 
 
 def test_a_batch_of_a_group_that_was_synced_by_rolling_is_corrupt_when_it_is_damaged() -> None:

@@ -167,6 +167,24 @@ def test_on_a_full_disk_a_damaged_segment_is_not_recycled_but_moved_when_it_is_t
     assert disk.files()[f"quarantine/{first}"] == damaged
 
 
+def test_a_full_disk_that_lost_its_spare_to_quarantine_needs_room_and_loses_nothing() -> None:
+    disk, model = SimDisk(capacity_bytes=6 * SEGMENT_BYTES), Model()
+    full(disk, model)
+    disk.capacity_bytes -= disk.free_bytes()
+    disk.crash()
+    last = max(name for name, data in disk.files().items() if data[PAGE_BYTES:].startswith(b"jjqb"))
+    disk.corrupt(last, 3 * PAGE_BYTES + 80, 0xFF)
+    model.synced_upto -= 1  # the last batch, which looks torn
+    model.check(journal_on(disk, seed=2))
+    assert f"quarantine/{last}" in disk.files()
+    for seed in (3, 4):
+        disk.crash()
+        with pytest.raises(Exhausted, match="free some space"):
+            opened(disk, seed)
+    disk.capacity_bytes += SEGMENT_BYTES
+    model.check(journal_on(disk, seed=5))
+
+
 def test_a_close_without_room_for_the_mark_is_only_not_a_clean_one() -> None:
     for verb in ("open", "write", "sync", "rename"):
         disk, model = SimDisk(), Model()

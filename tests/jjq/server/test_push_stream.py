@@ -70,6 +70,25 @@ async def test_many_pushes_are_in_flight_before_the_first_is_answered() -> None:
         assert [told(r) for r in await results(call, 3)] == [0, 1, 2]
 
 
+async def test_a_result_is_not_held_back_by_slow_pushes_behind_it() -> None:
+    class Stuck(FakeStore):
+        """Never reaches the cold store."""
+
+        async def push(self, *args: Any, **fields: Any) -> Receipt:
+            receipt = await super().push(*args, **fields)
+            if fields["stage"] == "cold":
+                await asyncio.Event().wait()
+            return receipt
+
+    async with served(Stuck()) as jjq:
+        call = await opened(jjq)
+        await call.write(push())
+        for _ in range(20):
+            await call.write(push(stage=pb.STAGE_COLD))
+        async with asyncio.timeout(10):
+            assert [told(r) for r in await results(call, 1)] == [0]
+
+
 async def test_the_queue_may_be_named_once(jjq: Served) -> None:
     call = await opened(jjq)
     await call.write(push(0))
