@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from coldstore.batch import schema
 from coldstore.clock import Clock
-from coldstore.errors import Conflict, NotFound, OutOfRange
+from coldstore.errors import Conflict, NotFound, OutOfRange, check
 from coldstore.limits import READ_BATCH_BYTES
 from hotstore.entries import Moves
 from hotstore.hotblocks import HotBlocks
@@ -35,9 +35,11 @@ class Reading:
 
     async def pop(self, subscriber: Subscriber, rows: int, wait: float, position: int | None) -> Popped:
         popped = await self._take(subscriber, rows, wait, position)
-        if not popped.batch.num_rows:
-            return popped
         base = subscriber.offset
+        if not popped.batch.num_rows:
+            if base != subscriber.durable[1]:  # "nothing more" rests on a pop that is still on its way
+                await self._moves.commit(subscriber, base)
+            return popped
         subscriber.previous, subscriber.offset = popped.position, popped.next
         self._after_move(subscriber)
         await self._moves.commit(subscriber, base)
@@ -134,6 +136,7 @@ class Reading:
                 if batch is None:
                     await self._blocks.get(queue, position, reader)
                     continue
+                check(batch.num_rows > 0, f"queue {queue.name}: a block holds {position} and gives nothing for it")
                 yield batch
                 position += batch.num_rows
                 await asyncio.sleep(0)  # let others have the loop, however quick the consumer is

@@ -28,7 +28,7 @@ from jjq.wire.status import UNEXPECTED, error_out
 
 Outcome = asyncio.Future[Receipt]
 
-_SHARE = 4  # results are held back until one in so many of the pushes in flight is settled …
+_SHARE = 8  # results are held back until one in so many of the pushes in flight is settled …
 _HOLD_SECONDS = 0.002  # … but no longer
 
 

@@ -88,6 +88,19 @@ async def test_a_pop_in_the_next_group_fails_with_the_one_it_stands_on() -> None
     assert (subscriber.previous, subscriber.offset) == subscriber.durable == subscriber.noted == (0, 0)
 
 
+async def test_that_nothing_is_left_is_not_said_on_the_strength_of_a_pop_that_failed() -> None:
+    # Given two pops side by side, of which the first takes all that there is, and finds no room
+    world, journal = await scarce_world()
+    journal.refuse = 1
+    # When
+    results = await asyncio.gather(
+        world.store.pop("q/s", 9), world.store.pop("q/s", 9), return_exceptions=True
+    )
+    # Then
+    assert [type(r) for r in results] == [Exhausted, Exhausted]
+    assert len(await drain(world.store, "q/s")) == 9
+
+
 async def both(world: World, journal: Scarce, *works: object) -> list[object]:
     """Run requests one group each, of which the first finds no room."""
     committer = world.engine.committer

@@ -327,6 +327,7 @@ class StoreMachine(RuleBasedStateMachine):
         try:
             self.run(self.heal_and_judge())
         finally:
+            logging.getLogger("jjq").setLevel(logging.NOTSET)
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
             self.loop.close()
 
@@ -371,7 +372,7 @@ def resolved(log: Log, start: str) -> int | None:
 
 
 StoreMachine.TestCase.settings = settings(
-    max_examples=2_000 if LONG else 60,
+    max_examples=2_000 if LONG else 120,
     stateful_step_count=80 if LONG else 30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -135,6 +135,7 @@ def live(order: dict[str, Any]) -> None:
 
 
 def main() -> None:
+    payload("bytes", [b""])  # Arrow imports pandas when it is first used, where there is one: once for all
     for line in sys.stdin:
         order = json.loads(line)
         child = os.fork()
