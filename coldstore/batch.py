@@ -142,12 +142,13 @@ def check_payload(batch: pa.RecordBatch, content: Content) -> pa.RecordBatch:
     wanted = payload_schema(content)
     if not batch.schema.equals(wanted):
         batch = _conform(batch, wanted)
-    _, values, headers = batch.columns
+    values, headers = batch.column(1), batch.column(2)
     _refuse_null(values)
     plain = headers.null_count == rows
     if not plain:
         _refuse_null_headers(headers)
-    if not plain or payload_bytes(batch) > limits.ELEMENT_BYTES_MAX:  # else nothing in it can be over a limit
+    # All buffers together are small, so nothing in them can be over a limit; else it is worth a look.
+    if not plain or batch.get_total_buffer_size() > limits.ELEMENT_BYTES_MAX:
         _check_sizes(batch)
     if content == "json":
         _check_json(values)
