@@ -216,9 +216,18 @@ class HotBlocks:
 
 
 def one_batch(table: pa.Table) -> pa.RecordBatch:
-    """A table as one contiguous batch, so that every slice of it is free of copies."""
-    batches = table.combine_chunks().to_batches()
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    """A table as one contiguous batch, so that every slice of it is free of copies.
+
+    Column by column, each let go of as soon as it is copied: a block is large.
+    """
+    schema, columns = table.schema, table.columns
+    del table
+    return pa.RecordBatch.from_arrays([_contiguous(columns.pop(0)) for _ in schema], schema=schema)
+
+
+def _contiguous(column: pa.ChunkedArray) -> pa.Array:
+    whole = column.combine_chunks()
+    return whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
 
 
 def read_around(cold: ColdQueue, offset: int, columns: Sequence[str] | None = None) -> pa.Table:

@@ -10,8 +10,13 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+# A replay frees a block every quarter of a second; kept for jemalloc's whole second, those would be
+# more than the budget for loaded blocks.
+_DECAY_MS = 10
+
 
 def use_quick_pool(environment: Mapping[str, str]) -> None:
     """Let Arrow allocate with jemalloc where it has it, unless the user chose an allocator."""
     if "ARROW_DEFAULT_MEMORY_POOL" not in environment and "jemalloc" in pa.supported_memory_backends():
         pa.set_memory_pool(pa.jemalloc_memory_pool())
+        pa.jemalloc_set_decay_ms(_DECAY_MS)

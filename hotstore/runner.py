@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
+
+_NICENESS = 10
 
 
 class Runner(Protocol):
@@ -22,7 +27,7 @@ class ThreadRunner:
     """A small pool of named threads."""
 
     def __init__(self, name: str, threads: int) -> None:
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name, initializer=_step_back)
 
     async def run(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)
@@ -39,3 +44,12 @@ class InlineRunner:
 
     def close(self) -> None:
         return None
+
+
+def _step_back() -> None:
+    """Let the event loop go first: sealing and loading may take every core, but never the loop's turn.
+
+    Linux gives each thread a niceness of its own; threads that this one starts inherit it.
+    """
+    with suppress(AttributeError, OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
