@@ -11,6 +11,7 @@ import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from coldstore import limits
@@ -35,11 +36,13 @@ def fetch(objects: ObjectStore, key: str, size: int) -> Fetched:
     starts = range(0, size, _PART_BYTES)
     room = pa.allocate_buffer(size + 1)
     view = memoryview(room).cast("B")
+    target = np.frombuffer(view, dtype=np.uint8)
 
     def read(start: int) -> int:
         end = start + _PART_BYTES if start != starts[-1] else size + 1
         part = objects.get(key, start, end).data
-        view[start : start + len(part)] = part
+        # By numpy, which lets go of the interpreter's lock meanwhile: others serve with it.
+        target[start : start + len(part)] = np.frombuffer(part, dtype=np.uint8)
         return len(part)
 
     digest = hashlib.sha256()

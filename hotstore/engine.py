@@ -82,7 +82,7 @@ class Engine:
         self._runners = runners
         self.committer = Committer(journal, clock, settings.group_bytes_max, threaded=runners.threaded)
         self.registry = Registry(cold, self.committer, runners.load, clock, self.usage)
-        self.blocks = HotBlocks(settings.hot_bytes_max, runners.load, clock)
+        self.blocks = HotBlocks(settings.hot_bytes_max, runners.load, clock, lambda: self.committer.groups)
         self.sealer = Sealer(self.registry.of, self.blocks, self.committer, runners.seal, clock)
         self.registry.on_grown = self.sealer.grown
         self.sealer.on_sealed = self.registry.blocks_changed

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import pyarrow as pa
 
@@ -21,6 +21,7 @@ from hotstore.queue import HotQueue
 from hotstore.runner import Runner
 from hotstore.tail import cut
 
+_PAUSE_SECONDS = 0.5
 _PREFETCH_AT = 0.5  # share of a block after which its reader wants the next one
 
 
@@ -45,12 +46,16 @@ class HotBlock:
 class HotBlocks:
     """All loaded blocks of a node."""
 
-    def __init__(self, budget_bytes: int, runner: Runner, clock: Clock) -> None:
+    def __init__(
+        self, budget_bytes: int, runner: Runner, clock: Clock, commits: Callable[[], int] = lambda: 0
+    ) -> None:
+        """`commits` counts the writer's groups: while it works, loading takes no more than half of the time."""
         self.budget_bytes = budget_bytes
         self.bytes = 0
         self.loads = 0
         self._runner = runner
         self._clock = clock
+        self._commits = commits
         self._loaded: dict[int, tuple[list[int], list[HotBlock]]] = {}  # by queue: first offsets, blocks
         self._reading: dict[Hashable, HotBlock] = {}  # the block that each reader is in
         self._loading: dict[tuple[int, int], asyncio.Task[HotBlock]] = {}
@@ -172,7 +177,10 @@ class HotBlocks:
             if cold is None:
                 raise DataLoss(f"queue {queue.name} has no cold store")
             self.loads += 1
+            started, commits = self._clock.monotonic(), self._commits()
             batch = await self._runner.run(lambda: one_batch(read_around(cold, first)))
+            if self._commits() > commits:  # the tail goes first: a replay waits as long as it worked
+                await asyncio.sleep(min(self._clock.monotonic() - started, _PAUSE_SECONDS))
             start = batch.column("offset")[0].as_py()
             return self.add(queue, batch, start)
         finally:

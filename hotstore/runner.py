@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 
-_NICENESS = 10
+_NICENESS = 19
 
 
 class Runner(Protocol):
