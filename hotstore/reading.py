@@ -136,7 +136,10 @@ class Reading:
                 if batch is None:
                     await self._blocks.get(queue, position, reader)
                     continue
-                check(batch.num_rows > 0, f"queue {queue.name}: a block holds {position} and gives nothing for it")
+                check(
+                    batch.num_rows > 0,
+                    f"queue {queue.name}: a block holds {position} and gives nothing for it",
+                )
                 yield batch
                 position += batch.num_rows
                 await asyncio.sleep(0)  # let others have the loop, however quick the consumer is
