@@ -93,7 +93,7 @@ class Pipeline:
                 self._more.clear()
                 await self._more.wait()
             try:
-                await self._session()
+                await self._stream()
                 pause = max((self._backoff.pause(error) for error in self._refused.values()), default=0.0)
             except (Unavailable, Exhausted) as error:
                 pause = self._backoff.pause(error)
@@ -105,7 +105,7 @@ class Pipeline:
                 continue
             await asyncio.sleep(pause)
 
-    async def _session(self) -> None:
+    async def _stream(self) -> None:
         """One stream, from connecting to its end; returns after a refusal, when all answers are read."""
         self._unsent = deque(self._pending)
         self._sent.clear()

@@ -162,7 +162,7 @@ class Subscription:
         try:
             while True:
                 try:
-                    await self._session()
+                    await self._stream()
                     failure: JjqError = Unavailable("the server ended the stream")
                 except (Unavailable, Exhausted) as error:
                     failure = error
@@ -174,7 +174,7 @@ class Subscription:
             self._error = error
             self._changed.set()
 
-    async def _session(self) -> None:
+    async def _stream(self) -> None:
         with self._link.stream() as lane:
             call: Call = lane.both_streams("Subscribe")()
             try:

@@ -289,6 +289,7 @@ class World:
         other = World(hot=self.settings)
         other.disk = copy.deepcopy(self.disk, {id(self.clock): other.clock})
         other.disk.crash()
+        other.disk.capacity_bytes = 1 << 40
         other.clock.advance(self.clock.monotonic())
         other.clock.jump((self.clock.now_us() - other.clock.now_us()) / 1_000_000)
         for info in self.objects.inner.list(""):
