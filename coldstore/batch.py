@@ -191,7 +191,9 @@ def _cast(column: pa.Array, wanted: pa.Field) -> pa.Array:
         column = column.dictionary_decode()
     fits = pa.types.is_map(column.type) if pa.types.is_map(wanted.type) else str(column.type) in _BYTES_LIKE
     if not fits and not pa.types.is_null(column.type):
-        raise InvalidInput(f"column {wanted.name} has type {column.type}; the queue needs {wanted.type}")
+        raise InvalidInput(
+            f"column {wanted.name} has type {column.type}: the queue needs {wanted.type}, cast it"
+        )
     try:
         return column.cast(wanted.type)
     except (pa.ArrowException, UnicodeError):

@@ -5,8 +5,9 @@ Rows are dense by offset, so a range of offsets is a range of rows, found withou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ from coldstore.errors import DataLoss, InvalidInput
 
 COLUMNS: Final = ("offset", "timestamp", "key", "value", "headers")
 
+_TIMESTAMP: Final = COLUMNS.index("timestamp")  # before the only nested column, so its place in the file
 _INLINE_BYTES: Final = 1 * limits.MIB  # below this a second thread costs more than it saves
 _COMPRESSED: Final = 1.1  # unpacked to stored, from which on there is something to unpack
 
@@ -62,6 +64,19 @@ class BlockFile:
         skipped = int(self._starts[groups[0]])
         with self._damage_reported():
             return self._decode(groups, names).slice(start - skipped, stop - start).select(names)
+
+    def runs(self, start: int, stop: int, times: tuple[int, int] | None = None) -> Iterator[tuple[int, int]]:
+        """Rows `start`..`stop` cut where row groups end, so that each run is decoded by itself; without
+        groups in which no timestamp (µs) is within `times`, both ends included."""
+        for group, (low, high) in enumerate(pairwise(self._starts.tolist())):
+            if low < stop and high > start and (times is None or self._touches(group, *times)):
+                yield max(low, start), min(high, stop)
+
+    def _touches(self, group: int, since_us: int, until_us: int) -> bool:
+        found = self._footer.row_group(group).column(_TIMESTAMP).statistics
+        if found is None or not found.has_min_max:
+            return True
+        return bool(found.min_raw <= until_us and found.max_raw >= since_us)
 
     def _decode(self, groups: Sequence[int], names: Sequence[str]) -> pa.Table:
         """Decode row groups side by side: within one of them Arrow uses one thread per column, and

@@ -123,6 +123,13 @@ class BlockList(Sequence[BlockMetadata]):
         """The block that holds `offset`; `OutOfRange` if none does."""
         return self._at(self.index_for(offset))
 
+    def min_timestamp_us(self, offset: int) -> int:
+        """The least timestamp in the block that holds `offset`; its other metadata is not made up for it."""
+        at = self.index_for(offset)
+        if at < self._final_count:
+            return int(self._columns.array("min_timestamp", self._final_count).item(at))
+        return self._young[at - self._final_count].min_timestamp_us
+
     def block_at(self, timestamp_us: int) -> BlockMetadata | None:
         """The block with the first element that is not older than `timestamp_us`; None if all are older.
 

@@ -231,16 +231,25 @@ class ColdQueue:
         self._show(blocks.with_finals([block]))
         return block
 
-    def merge(self, *, epoch: int | None = None) -> list[BlockMetadata]:
-        """Merge young blocks into final ones, as far as that is due; returns the final blocks."""
+    def merge(self, *, epoch: int | None = None, everything: bool = False) -> list[BlockMetadata]:
+        """Merge young blocks into final ones, as far as that is due, or all that are there now; returns the
+        final blocks."""
         committed: list[BlockMetadata] = []
         with self._writing:
             self._settle()
+            end = self.next_offset if everything else 0
             with suppress(Blocked):
-                while merge.due(self._blocks.young, self.settings.block_bytes, self._oldest_young_age()):
+                while self._is_due(end):
                     committed += self._merge_front(epoch)
             self._roll_up()
         return committed
+
+    def _is_due(self, end: int) -> bool:
+        """Whether there is something to merge: because it is due, or because it lies before `end`."""
+        young = self._blocks.young
+        if young and young[0].first < end:
+            return True
+        return merge.due(young, self.settings.block_bytes, self._oldest_young_age())
 
     def _merge_full(self, epoch: int) -> None:
         """Before new elements are added to young ones: merge those that fill blocks by themselves."""

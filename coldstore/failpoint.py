@@ -38,6 +38,30 @@ NAMES: tuple[str, ...] = (
     "recovery.switched",
 )
 
+# Of a node among others (sharding): its journal on object storage, a takeover, a move, in order.
+SHARDING_NAMES: tuple[str, ...] = (
+    "journal.boundary",
+    "tenure.ended",
+    "takeover.fenced",
+    "takeover.replayed",
+    "move.intended",
+    "move.sealed",
+    "move.state_put",
+    "move.swapped",
+    "move.left",
+    "move.adopted",
+)
+
+# Not in a server's life: of an import (importing.py), in order.
+IMPORT_NAMES: tuple[str, ...] = (
+    "import.begun",
+    "import.staged",
+    "import.data_put",
+    "import.metadata_put",
+    "import.rolled_up",
+    "import.shown",
+)
+
 _armed: dict[str, tuple[int, Callable[[str], None]]] = {}
 
 
@@ -54,7 +78,7 @@ ACTIONS: Mapping[str, Callable[[str], None]] = {"kill": _kill, "raise": _raise}
 
 def arm(name: str, nth: int = 1, action: str | Callable[[str], None] = "raise") -> None:
     """Let the `nth` time that `name` is reached run `action`, once."""
-    if name not in NAMES or nth < 1:
+    if name not in (*NAMES, *SHARDING_NAMES, *IMPORT_NAMES) or nth < 1:
         raise InvalidInput(
             f"no fail point {name!r} at {nth}; the names are {', '.join(NAMES)}, counted from 1"
         )
@@ -88,7 +112,7 @@ def reach(name: str) -> None:
     """Say that execution is at `name`; runs what was armed there."""
     if not _armed:
         return
-    check(name in NAMES, f"unregistered fail point {name}")
+    check(name in (*NAMES, *SHARDING_NAMES, *IMPORT_NAMES), f"unregistered fail point {name}")
     if name in _armed:
         nth, action = _armed[name]
         if nth > 1:

@@ -25,6 +25,7 @@ BATCH_BYTES_MAX: Final = 16 * MIB
 BATCH_ELEMENTS_MAX: Final = 1_000_000
 HEADERS_MAX: Final = 1_000  # headers of one element
 MESSAGE_BYTES_MAX: Final = BATCH_BYTES_MAX + 1 * MIB  # a batch, its framing and its metadata on the wire
+PRODUCER_RECEIPTS_MAX: Final = 64  # pushes of one idempotent producer that may be in flight, and retried
 READ_BATCH_BYTES: Final = 4 * MIB  # what one reply, or one step of a replay, aims at
 
 # Blocks

@@ -9,6 +9,7 @@
     queues/<name>/state/<what>                           snapshots, so that a queue can move
     queues/<name>/shards.json                            owner, epoch, block ranges (compare-and-swap)
     cluster/nodes/<id>.json                              node address, heartbeat, load
+    cluster/tenures/<id>.json                            a node's run and its journal (compare-and-swap)
     journals/<node>/<seq:020d>                           journal on object storage
 
 Twenty digits hold every int64, so keys sort as offsets do. `final` sorts before `young`.
@@ -25,7 +26,9 @@ from coldstore.errors import InvalidInput
 Kind = Literal["final", "young"]
 
 STORE: Final = "jjq.json"
+TENURES: Final = "cluster/tenures/"
 QUEUES: Final = "queues/"
+NODES: Final = "cluster/nodes/"
 
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{limits.NAME_CHARS_MAX - 1}}}")
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=@+-]*")
@@ -34,7 +37,10 @@ _YOUNG = re.compile(r"queues/[^/]+/young/(\d{20})-([0-9a-f]+)\.parquet")
 _DATA_PATH = re.compile(r"data/(\d{20})\.parquet")
 _YOUNG_PATH = re.compile(r"young/(\d{20})-[0-9a-f]+\.parquet")
 _META = re.compile(r"queues/[^/]+/meta/(\d{20})\.(final|young)\.json")
+_JOURNAL = re.compile(r"journals/[^/]+/(\d{20})")
+_TENURE = re.compile(r"cluster/tenures/(.+)\.json")
 _ROLLUP = re.compile(r"queues/[^/]+/index/(\d{20})-(\d{20})\.arrow")
+_NODE = re.compile(r"cluster/nodes/([^/]+)\.json")
 
 
 class MetaKey(NamedTuple):
@@ -180,7 +186,23 @@ def shards(name: str) -> str:
 
 
 def node(node_id: str) -> str:
-    return f"cluster/nodes/{check_name(node_id, 'node')}.json"
+    return f"{NODES}{check_name(node_id, 'node')}.json"
+
+
+def node_id(key: str) -> str | None:
+    """The node whose document this key is, else None."""
+    match = _NODE.fullmatch(key)
+    return match[1] if match else None
+
+
+def tenure(node_id: str) -> str:
+    return f"{TENURES}{check_name(node_id, 'node')}.json"
+
+
+def tenure_node(key: str) -> str | None:
+    """The node whose tenure this key is, else None."""
+    match = _TENURE.fullmatch(key)
+    return match[1] if match and is_name(match[1]) else None
 
 
 def journal_folder(node_id: str) -> str:
@@ -189,3 +211,9 @@ def journal_folder(node_id: str) -> str:
 
 def journal(node_id: str, sequence: int) -> str:
     return f"{journal_folder(node_id)}{sequence:020d}"
+
+
+def journal_sequence(key: str) -> int | None:
+    """The number of a journal object, else None."""
+    match = _JOURNAL.fullmatch(key)
+    return int(match[1]) if match else None

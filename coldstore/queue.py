@@ -9,6 +9,7 @@ queues/<name>/queue.json, put-if-absent, so that a name is taken once and for ev
  "created":1767225600000000,   microseconds since 1970
  "format":1,
  "id":"<32 hex digits>",       stands in every file of the queue
+ "importing":{…},              only while an import fills the queue: nobody else may use it (importing.py)
  "name":"orders"}
 """
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from coldstore import document, limits, paths
@@ -29,6 +30,16 @@ _IDENTITY: Final = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
+class Importing:
+    """Who fills the queue, from which offset on, after which block, and whether there was no such queue."""
+
+    by: str
+    first: int = 0
+    previous: int | None = None
+    new: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class QueueSettings:
     """What a queue is; fixed when it is created."""
 
@@ -38,6 +49,7 @@ class QueueSettings:
     block_bytes: int = limits.BLOCK_BYTES_DEFAULT
     block_seconds: float = limits.BLOCK_SECONDS_DEFAULT
     created_us: int = 0
+    importing: Importing | None = None
 
     def agrees_with(self, other: QueueSettings) -> bool:
         """Whether both ask for the same queue; identity and time of creation are not asked for."""
@@ -72,7 +84,7 @@ def check_settings(settings: QueueSettings) -> QueueSettings:
 def encode(settings: QueueSettings) -> bytes:
     """The document of these settings, after a check."""
     check_settings(settings)
-    fields = {
+    fields: dict[str, Any] = {
         "block_bytes": settings.block_bytes,
         "block_seconds": float(settings.block_seconds),
         "content": settings.content,
@@ -80,6 +92,8 @@ def encode(settings: QueueSettings) -> bytes:
         "id": settings.id,
         "name": settings.name,
     }
+    if settings.importing is not None:
+        fields["importing"] = asdict(settings.importing)
     return document.seal(fields, FORMAT)
 
 
@@ -94,6 +108,7 @@ def decode(data: bytes | memoryview, key: str) -> QueueSettings:
             block_bytes=fields["block_bytes"],
             block_seconds=fields["block_seconds"],
             created_us=fields["created"],
+            importing=Importing(**fields["importing"]) if "importing" in fields else None,
         )
         check_settings(settings)
     except (KeyError, TypeError, InvalidInput) as error:

@@ -12,18 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final, TypeGuard
 
-from coldstore import document, limits, load, paths, queue
+from coldstore import document, importing, limits, load, paths, queue
 from coldstore.batch import check_content
 from coldstore.chance import Chance
 from coldstore.clock import Clock
 from coldstore.coldqueue import ColdQueue
-from coldstore.errors import Conflict, DataLoss, NotFound
+from coldstore.errors import Conflict, DataLoss, InvalidInput, NotFound
+from coldstore.importing import Ticket
 from coldstore.objects.port import ObjectStore
 from coldstore.queue import QueueSettings
 from coldstore.shelf import DataCache, Shelf
-from coldstore.verify import Defect, Progress, Report, verify
+from coldstore.verify import Progress, Report, unreadable, verify
 
 FORMAT: Final = 1
 
@@ -81,6 +82,13 @@ class ColdStore:
             return self._opened(existing)
         return self._opened(wanted)
 
+    def begin_import(self, name: str, *, idle: bool = False, **asked: Any) -> Ticket:
+        """Reserve a new queue, or one that is idle, for an import (importing.py); settings as of `create_queue`."""
+        wanted = QueueSettings(name=name, id=self._chance.token(), created_us=self._clock.now_us(), **asked)
+        queue.check_settings(wanted)
+        self._claim()
+        return importing.begin(self._objects, wanted, self._chance.token(), asked=asked, idle=idle)
+
     def open_queue(self, name: str) -> ColdQueue:
         """A queue as it is now; `NotFound` if there is none of this name."""
         return self._opened(self._settings(name))
@@ -89,7 +97,7 @@ class ColdStore:
         """The settings of all queues, by name; `DataLoss` if those of one are damaged."""
         with ThreadPoolExecutor(_FETCHERS, "jjq-queues") as pool:
             found = pool.map(self._find_settings, self._folders())
-            return sorted((settings for settings in found if settings is not None), key=lambda s: s.name)
+            return sorted((settings for settings in found if _is_open(settings)), key=lambda s: s.name)
 
     def queue_names(self) -> list[str]:
         """The names of all queues, also of one that is damaged: so that the others can be served."""
@@ -99,14 +107,17 @@ class ColdStore:
                 name for name, there in zip(folders, pool.map(self._exists, folders), strict=True) if there
             )
 
+    def shelf(self, name: str) -> Shelf:
+        """The files of a queue, for those who judge them one by one."""
+        return Shelf(self._objects, self._settings(name))
+
     def verify(self, name: str, progress: Progress | None = None) -> Report:
         """Check every file of a queue, also of one that is too damaged to be opened."""
         try:
-            settings = self._settings(name)
+            shelf = self.shelf(name)
         except DataLoss as loss:
-            defect = Defect("metadata damaged", paths.queue(name), str(loss))
-            return Report(name, blocks=0, elements=0, stored_bytes=0, chain="", defects=(defect,))
-        return verify(Shelf(self._objects, settings), progress)
+            return unreadable(name, loss)
+        return verify(shelf, progress)
 
     def _opened(self, settings: QueueSettings) -> ColdQueue:
         shelf = Shelf(self._objects, settings, self._cache)
@@ -116,6 +127,10 @@ class ColdStore:
         settings = self._find_settings(paths.check_name(name))
         if settings is None:
             raise NotFound(f"no queue {name}: create it, or correct the name")
+        if settings.importing is not None:
+            raise Conflict(
+                f"queue {name} is being imported: wait for that, or run the import again if it was broken off"
+            )
         return settings
 
     def _find_settings(self, name: str) -> QueueSettings | None:
@@ -127,10 +142,9 @@ class ColdStore:
 
     def _exists(self, name: str) -> bool:
         try:
-            self._objects.head(paths.queue(name))
-        except NotFound:
-            return False
-        return True
+            return _is_open(self._find_settings(name))
+        except (DataLoss, InvalidInput):
+            return True
 
     def _folders(self) -> Iterator[str]:
         """Folders under queues/, by jumping from one to the next: a queue may hold millions of objects."""
@@ -159,6 +173,11 @@ class ColdStore:
             with suppress(Conflict):  # another process was quicker: its identity counts
                 self._objects.put_if_absent(paths.STORE, document.seal(fields, FORMAT))
             self._id = self._read_id()
+
+
+def _is_open(settings: QueueSettings | None) -> TypeGuard[QueueSettings]:
+    """Whether the queue is there, and not only being imported."""
+    return settings is not None and settings.importing is None
 
 
 def _shown(settings: QueueSettings) -> str:

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, Protocol
 
+from coldstore.answers import Resolved
 from coldstore.batch import to_us
 from coldstore.errors import InvalidInput, OutOfRange
 from coldstore.limits import OFFSET_MAX
 from coldstore.paths import check_name
-from hotstore.port import Resolved
 
 FORMS: Final = "beginning, end, offset:N, time:ISO, ago:7d, last:N or subscriber:NAME"
 _UNITS_US: Final = {
@@ -85,6 +85,14 @@ def parse(text: str) -> Start:
     raise InvalidInput(f"starting point {text[:60]!r} is not known: use {FORMS}")
 
 
+def named_offset(text: str | None) -> int | None:
+    """The offset that a starting point names by itself; None if the queue must be asked."""
+    if text is None or not re.fullmatch(r"offset:\d{1,19}", text, re.ASCII):
+        return None
+    offset = int(text.removeprefix("offset:"))
+    return offset if offset <= OFFSET_MAX else None
+
+
 def _number(kind: str, text: str) -> int:
     if not re.fullmatch(r"-?\d{1,19}", text) or not -OFFSET_MAX <= int(text) <= OFFSET_MAX:
         raise InvalidInput(f"{kind}:{text[:40]} needs a whole number, for instance {kind}:1000")
@@ -103,8 +111,9 @@ def _time(text: str) -> int:
             f"time:{text[:40]} is not ISO 8601; write for instance time:2026-01-31T12:00:00Z"
         ) from None
     if time.tzinfo is None:
+        full = time.isoformat()  # a zone cannot follow a date alone
         raise InvalidInput(
-            f"time:{text} has no zone: add one, for instance time:{text}Z or time:{text}+02:00"
+            f"time:{text} has no zone: add one, for instance time:{full}Z or time:{full}+02:00"
         )
     return to_us(time)
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from coldstore.batch import to_us
 from coldstore.errors import InvalidInput, NotFound, OutOfRange
 from coldstore.limits import OFFSET_MAX
+from coldstore.starts import FORMS, Start, parse, resolve
 from hotstore.port import Resolved
-from hotstore.starts import FORMS, Start, parse, resolve
 
 NOW = 1_767_225_600_000_000
 DAY = 86_400_000_000
@@ -50,6 +50,7 @@ def test_every_form_is_read(text: str, start: Start) -> None:
     ("text", "says"),
     [
         ("sometime", FORMS),
+        ("time:2026-01-01", "has no zone: add one, for instance time:2026-01-01T00:00:00Z"),
         ("time:2026-01-01T00:00:00", "has no zone: add one, for instance time:2026-01-01T00:00:00Z"),
         ("time:yesterday", "time:2026-01-31T12:00:00Z"),
         ("ago:-7d", "is negative, so it lies in the future"),
