@@ -7,6 +7,7 @@
 
 PYTHON ?= python3
 ARGS   ?=
+MINUTES ?= 10
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --progress-bar off
@@ -23,7 +24,7 @@ define install
 @touch $@
 endef
 
-.PHONY: help serve test test-spark check format bench cluster lock proto clean
+.PHONY: help serve test test-spark soak check format bench cluster lock proto clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -32,11 +33,15 @@ help: ## show this list
 serve: $(VENV)/.serve ## run a server
 	@exec $(BIN)/jjq serve $(ARGS)
 
-test: check ## run every check, then every test that needs no Java
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not spark" $(ARGS)
+# Spark's tests are one group, so that one JVM serves them all; being the largest, it is begun first.
+test: check $(VENV)/.spark ## run every check, then every test
+	@JAVA_HOME="$$(.ci/java)" && export JAVA_HOME && exec $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
-test-spark: $(VENV)/.spark ## run the tests that need Spark (and a Java runtime)
-	@$(BIN)/python -m pytest -m spark $(ARGS)
+test-spark: $(VENV)/.spark ## run the tests that need Spark, and those alone
+	@JAVA_HOME="$$(.ci/java)" && export JAVA_HOME && exec $(BIN)/python -m pytest -m spark $(ARGS)
+
+soak: $(VENV)/.dev ## run servers under faults for MINUTES=n and judge what clients saw; see docs/faults.md
+	@exec $(BIN)/python -m tests.faults --minutes $(MINUTES) $(ARGS)
 
 check: $(VENV)/.dev ## lint, format, types, import directions, generated code
 	@$(BIN)/ruff check .
@@ -49,8 +54,8 @@ format: $(VENV)/.dev ## rewrite the tree as check wants it, where that is mechan
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: $(VENV)/.dev ## measure
-	@exec $(BIN)/python -m bench $(ARGS)
+bench: $(VENV)/.spark $(VENV)/.bench ## measure, also against the peers; see docs/benchmark.md
+	@JAVA_HOME="$$(.ci/java)" && export JAVA_HOME && exec $(BIN)/python -m bench $(ARGS)
 
 cluster: $(VENV)/.dev ## run a cluster of nodes on this machine
 	@exec $(BIN)/python -m jjq.cluster $(ARGS)
@@ -68,7 +73,8 @@ lock: ## resolve all dependencies anew into requirements/*.lock
 	@rm -rf build/lock && $(PYTHON) -m venv build/lock
 	@build/lock/bin/python -m pip install --quiet --disable-pip-version-check '$(UV)'
 	@$(COMPILE) --upgrade --extra dev --extra s3 --extra spark -o requirements/spark.lock
-	@rm -f requirements/dev.lock requirements/serve.lock
+	@rm -f requirements/bench.lock requirements/dev.lock requirements/serve.lock
+	@$(COMPILE) --extra dev --extra s3 --extra bench -c requirements/spark.lock -o requirements/bench.lock
 	@$(COMPILE) --extra dev --extra s3 -c requirements/spark.lock -o requirements/dev.lock
 	@$(COMPILE) -c requirements/spark.lock -o requirements/serve.lock
 	@rm -rf build/lock
@@ -92,3 +98,6 @@ $(VENV)/.dev: requirements/dev.lock pyproject.toml | $(VENV)/.base
 
 $(VENV)/.spark: requirements/spark.lock pyproject.toml | $(VENV)/.dev
 	$(call install,spark)
+
+$(VENV)/.bench: requirements/bench.lock pyproject.toml | $(VENV)/.dev
+	$(call install,bench)

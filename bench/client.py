@@ -39,7 +39,7 @@ def run(quick: bool) -> list[Row]:
         rows = _pushes(root, calls)
         with jjq.open(root / "single") as client:
             rows.append(_single("producer().push(one), in process", client, singles))
-        with _server(root / "server") as address, jjq.connect(address) as client:
+        with running_server(root / "server") as address, jjq.connect(address) as client:
             rows.append(_single("producer().push(one), over a server", client, singles))
     return rows
 
@@ -122,7 +122,7 @@ def _single(name: str, client: jjq.Client, count: int) -> Row:
 
 
 @contextmanager
-def _server(root: Path) -> Iterator[str]:
+def running_server(root: Path) -> Iterator[str]:
     command = [sys.executable, "-m", "jjq", "serve", "--data", str(root), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:

@@ -1,7 +1,6 @@
 """Printing elements: columns on a terminal, bare values in a pipe, or one JSON object a line.
 
-The JSON form is what `jjq push --jsonl` reads. Bytes that are no UTF-8 are in `key_base64` and
-`value_base64` instead of `key` and `value`, and headers likewise in `headers_base64`.
+The JSON form (jjq/elementjson.py) is what `jjq push --jsonl` reads.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import orjson
 
 from coldstore.errors import InvalidInput
 from jjq.cli.output import time_text, write
+from jjq.elementjson import as_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,38 +55,6 @@ def _columns(element: Element) -> str:
 def _text(value: bytes | str) -> str:
     text = value if isinstance(value, str) else value.decode("utf-8", "backslashreplace")
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-
-
-def as_json(element: Element) -> dict[str, Any]:
-    """An element as JSON knows it."""
-    fields: dict[str, Any] = {
-        "offset": element.offset,
-        "timestamp": element.timestamp.isoformat().replace("+00:00", "Z"),
-    }
-    if element.key is not None:
-        _put(fields, "key", element.key)
-    _put(fields, "value", element.value)
-    if element.headers:
-        texts, others = {}, {}
-        for name, value in element.headers.items():
-            try:
-                texts[name] = value.decode()
-            except UnicodeDecodeError:
-                others[name] = base64.b64encode(value).decode()
-        fields["headers"] = texts
-        if others:
-            fields["headers_base64"] = others
-    return fields
-
-
-def _put(fields: dict[str, Any], name: str, value: bytes | str) -> None:
-    if isinstance(value, str):
-        fields[name] = value
-        return
-    try:
-        fields[name] = value.decode()
-    except UnicodeDecodeError:
-        fields[f"{name}_base64"] = base64.b64encode(value).decode()
 
 
 def from_json(

@@ -1,0 +1,370 @@
+"""`jjq pipeline …`: jobs over a whole cold store, on Spark."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+from jjq.cli import exits
+from jjq.cli.connection import Flag, Json
+from jjq.cli.output import bytes_text, note, print_fields, print_json, print_table
+from jjq.cli.progress import progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from coldstore.objects.settings import S3Settings
+
+app = App(
+    name="pipeline", help="Jobs over a whole cold store, on Spark: compact, verify, import, export, stats."
+)
+
+_STORE = "Store"
+_SPARK = "Spark"
+_COLUMNS = "Columns"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Job:
+    """Which store, and which Spark."""
+
+    cold: Annotated[str, Parameter(env_var="JJQ_COLD", group=_STORE)]
+    """The cold store: a folder, or s3://BUCKET/PREFIX."""
+
+    s3_endpoint: Annotated[str | None, Parameter(env_var="JJQ_S3_ENDPOINT", group=_STORE)] = None
+    """URL of an S3 server that is not AWS."""
+
+    s3_region: Annotated[str | None, Parameter(env_var="JJQ_S3_REGION", group=_STORE)] = None
+    """Region of the bucket."""
+
+    master: Annotated[str | None, Parameter(env_var="JJQ_SPARK_MASTER", group=_SPARK)] = None
+    """Spark's master, such as spark://HOST:7077 or local[4]; by default what Spark is set up for, else this machine."""
+
+    conf: Annotated[tuple[str, ...], Parameter(group=_SPARK, negative="")] = ()
+    """KEY=VALUE: a setting of Spark's; may be given several times."""
+
+    @property
+    def root(self) -> str:
+        return _resolved(self.cold)
+
+    @property
+    def s3(self) -> S3Settings:
+        """Keys come from the environment, as for `jjq serve`, and no flags: they can be seen."""
+        from coldstore.objects.settings import S3Settings
+
+        return S3Settings(
+            endpoint=self.s3_endpoint,
+            region=self.s3_region,
+            access_key=os.environ.get("JJQ_S3_ACCESS_KEY"),
+            secret_key=os.environ.get("JJQ_S3_SECRET_KEY"),
+        )
+
+    @contextmanager
+    def session(self, name: str, *, new: bool = False) -> Iterator[SparkSession]:
+        """Spark; the store is looked at first, since that is quicker. `new`: it may be an empty place."""
+        from coldstore.errors import InvalidInput
+        from jjq.spark import cold
+        from jjq.spark.pipeline.place import store_or_new
+        from jjq.spark.pipeline.session import parse_conf, session
+
+        if self.cold == "memory:":
+            raise InvalidInput("executors are other processes, which cannot see memory: give a folder or S3")
+        if new:
+            store_or_new(self.root, self.s3)
+        else:
+            cold.store(self.root, self.s3)
+        with session(name, self.master, parse_conf(self.conf)) as spark:
+            yield spark
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Columns:
+    """Which column of a source is what."""
+
+    order: Annotated[tuple[str, ...], Parameter(group=_COLUMNS, negative="")]
+    """The column that elements are ordered by; several for ties."""
+
+    value: Annotated[str, Parameter(group=_COLUMNS)] = "value"
+    """The column with the values; * with --content json: the whole row, as an object."""
+
+    time: Annotated[str | None, Parameter(group=_COLUMNS)] = None
+    """The column with timestamps (text: ISO 8601, in UTC without a zone). None: all get the time of the import."""
+
+    key: Annotated[str | None, Parameter(group=_COLUMNS)] = None
+    """The column with keys."""
+
+    headers: Annotated[str | None, Parameter(group=_COLUMNS)] = None
+    """The column with headers, a map."""
+
+
+def _resolved(url: str) -> str:
+    """A folder's path as every process of this machine understands it."""
+    return url if _SCHEME.match(url) else str(Path(url).expanduser().resolve())
+
+
+@app.command
+def compact(*queues: str, job: Job, all: Flag = False, json: Json = False) -> int:
+    """Merge young blocks into final ones, in many queues at once; safe beside servers that write to them.
+
+    ```
+    jjq pipeline compact --cold s3://bucket/jjq
+    jjq pipeline compact orders --cold ./jjq-data/cold --all
+    ```
+
+    Ends with 1 if a queue could not be compacted; the others are.
+
+    Parameters
+    ----------
+    queues
+        Names of queues; none: all of them.
+    all
+        Merge also what is not due: not full, not old, not many. It makes small final blocks, which stay small.
+    json
+        Print a list of what was done.
+    """
+    with job.session("compact") as spark, progress("compact", None, unit="queues") as bar:
+        from jjq.spark.pipeline.compact import compact as run
+
+        done = run(spark, job.root, queues, everything=all, s3=job.s3, progress=bar)
+    if json:
+        print_json([asdict(each) for each in done])
+    else:
+        print_table(
+            ("QUEUE", "YOUNG", "LEFT", "FINAL BLOCKS", "ELEMENTS", "STORED"),
+            [(c.queue, c.young, c.left, c.blocks, c.elements, bytes_text(c.stored_bytes)) for c in done],
+        )
+    failed = [each for each in done if each.error is not None]
+    for each in failed:
+        note(f"jjq: queue {each.queue}: {each.error}")
+    return exits.ERROR if failed else exits.OK
+
+
+@app.command
+def verify(*queues: str, job: Job, json: Json = False) -> int:
+    """Read every block of a cold store on all executors, and compare everything with everything.
+
+    ```
+    jjq pipeline verify --cold s3://bucket/jjq --master spark://host:7077
+    ```
+
+    Nothing is changed. Ends with 4 if there is any defect. The report is that of `jjq verify`.
+
+    Parameters
+    ----------
+    queues
+        Names of queues; none: all of them.
+    json
+        Print the findings as JSON.
+    """
+    from jjq.cli.verify import print_reports
+
+    with job.session("verify") as spark, progress("verify", None, unit="sections") as bar:
+        from jjq.spark.pipeline.verify import verify_store
+
+        reports = verify_store(spark, job.root, queues, s3=job.s3, progress=bar)
+    print_reports(reports, json)
+    return exits.OK if all(report.ok for report in reports) else exits.DAMAGED
+
+
+@app.command(name="import")
+def import_(
+    queue: str,
+    *sources: str,
+    job: Job,
+    columns: Columns,
+    format: Literal["parquet", "jsonl", "csv"] = "parquet",
+    content: Literal["bytes", "text", "json"] | None = None,
+    block_bytes: str | None = None,
+    block_seconds: float | None = None,
+    idle: Flag = False,
+    json: Json = False,
+) -> None:
+    """Import history in bulk into a new queue, as blocks; all of it, or nothing.
+
+    ```
+    jjq pipeline import orders history/*.parquet --cold ./cold --order id --value body --time at --key user
+    jjq pipeline import events events.jsonl --format jsonl --cold s3://bucket/jjq --order at --value '*' --content json
+    ```
+
+    Parameters
+    ----------
+    queue
+        Name of the queue, which need not exist.
+    sources
+        Files or folders, as Spark reads them.
+    format
+        What the sources are. CSV has a header line.
+    content
+        What the queue holds; bytes if it is new.
+    block_bytes
+        At which size a block ends, such as 64MiB.
+    block_seconds
+        At which age a block of later pushes ends.
+    idle
+        The queue exists, no server has it open, and no journal holds elements of it: go on after its end.
+    json
+        Print what was imported as JSON.
+    """
+    from jjq.cli.sizes import size
+
+    with job.session("import", new=True) as spark, _bars("import") as bars:
+        from jjq.spark.pipeline.files import read
+        from jjq.spark.pipeline.history import import_history
+
+        text = {name for name in (columns.value, columns.key) if name is not None}
+        done = import_history(
+            read(spark, [_resolved(source) for source in sources], format, text),
+            job.root,
+            queue,
+            **asdict(columns),
+            content=content,
+            block_bytes=size(block_bytes, "--block-bytes"),
+            block_seconds=block_seconds,
+            idle=idle,
+            s3=job.s3,
+            progress=bars,
+        )
+    _print(asdict(done), json)
+
+
+@app.command
+def export(
+    queue: str,
+    to: str,
+    *,
+    job: Job,
+    start: str = "beginning",
+    end: str = "end",
+    format: Literal["parquet", "jsonl"] = "parquet",
+    by: Literal["hour", "date", "none"] = "hour",
+    json: Json = False,
+) -> None:
+    """Export a range of a queue to partitioned Parquet, or to JSON lines.
+
+    ```
+    jjq pipeline export orders ./orders --cold ./jjq-data/cold --start ago:7d
+    jjq pipeline export orders s3://bucket/export --cold s3://bucket/jjq --format jsonl --by date
+    ```
+
+    Run it again with the same options if it was broken off: it goes on where it was.
+
+    Parameters
+    ----------
+    queue
+        Name of the queue.
+    to
+        A new folder, or s3://BUCKET/PREFIX in the same S3 as the store.
+    start
+        Where to begin: beginning, offset:N, time:ISO, ago:7d or last:N.
+    end
+        Where to end, not included; the same words, or end.
+    format
+        parquet, or jsonl: compressed lines, as `jjq replay --json` prints them.
+    by
+        Folders for dates and hours (UTC), for dates, or none.
+    json
+        Print what was exported as JSON.
+    """
+    with job.session("export") as spark, progress("export", None, unit="parts") as bar:
+        from jjq.spark.pipeline.export import export as run
+
+        done = run(
+            spark, job.root, queue, _resolved(to), start=start, end=end, format=format, by=by,
+            s3=job.s3, progress=bar,
+        )  # fmt: skip
+    _print(asdict(done), json)
+
+
+@app.command
+def stats(
+    *queues: str,
+    job: Job,
+    start: str = "beginning",
+    end: str = "end",
+    plot: Path | None = None,
+    json: Json = False,
+) -> None:
+    """What queues hold, hour by hour: elements, bytes, sizes, keys, compression.
+
+    ```
+    jjq pipeline stats --cold s3://bucket/jjq --start ago:7d --plot week.png
+    ```
+
+    Parameters
+    ----------
+    queues
+        Names of queues; none: all of them.
+    start
+        Where to begin: beginning, offset:N, time:ISO, ago:7d or last:N.
+    end
+        Where to end, not included; the same words, or end.
+    plot
+        Draw it, too, into this PNG file.
+    json
+        Print the rows as JSON.
+    """
+    with job.session("stats") as spark, progress("stats", None, unit="parts") as bar:
+        from jjq.spark.pipeline import plot as picture
+        from jjq.spark.pipeline.stats import stats as run
+
+        if plot is not None:
+            picture.check()
+        hours = run(spark, job.root, queues, start=start, end=end, s3=job.s3, progress=bar)
+    if json:
+        print_json([{**asdict(hour), "compression": round(hour.compression, 3)} for hour in hours])
+    else:
+        columns = (
+            "QUEUE",
+            "HOUR",
+            "ELEMENTS",
+            "BYTES",
+            "MIN",
+            "AVG",
+            "P50",
+            "P99",
+            "MAX",
+            "KEYED",
+            "KEYS",
+            "STORED",
+            "×",
+        )
+        print_table(
+            columns,
+            [
+                (h.queue, h.hour.strftime("%Y-%m-%dT%H"), h.elements, bytes_text(h.bytes), h.size_min,
+                 f"{h.size_avg:.1f}", h.size_p50, h.size_p99, h.size_max, h.keyed, h.keys,
+                 bytes_text(h.stored_bytes), f"{h.compression:.2f}")
+                for h in hours
+            ],
+        )  # fmt: skip
+    if plot is not None:
+        picture.plot(hours, plot)
+
+
+@contextmanager
+def _bars(what: str) -> Iterator[Callable[[str], Callable[[int, int], None]]]:
+    """A progress bar for each step of a job, one after the other."""
+    with ExitStack() as shown:
+
+        def begin(step: str) -> Callable[[int, int], None]:
+            shown.close()
+            return shown.enter_context(progress(f"{what}: {step}", None))
+
+        yield begin
+
+
+def _print(done: dict[str, Any], json: bool) -> None:
+    if json:
+        print_json(done)
+    else:
+        print_fields(done)

@@ -1,0 +1,44 @@
+"""jjq for Spark: the history as a table, and with a server's tail everything up to now.
+
+    import jjq.spark
+
+    jjq.spark.read(spark, "s3://bucket/jjq", "orders", start="ago:7d")   # native Parquet scan
+    jjq.spark.register(spark)                                            # once per session, then
+    spark.read.format("jjq").options(root="s3://bucket/jjq", queue="orders", server="node:7575").load()
+
+Needs the extra `spark`. Names are loaded when they are first used: executors need few of them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jjq.spark.frame import read
+    from jjq.spark.pipeline.history import import_history
+    from jjq.spark.positions import subscribers
+    from jjq.spark.skips import skipped
+    from jjq.spark.source import register
+    from jjq.spark.values import from_json, header, to_text
+
+_HOME = {
+    "from_json": "jjq.spark.values",
+    "header": "jjq.spark.values",
+    "import_history": "jjq.spark.pipeline.history",
+    "read": "jjq.spark.frame",
+    "register": "jjq.spark.source",
+    "skipped": "jjq.spark.skips",
+    "subscribers": "jjq.spark.positions",
+    "to_text": "jjq.spark.values",
+}
+
+__all__ = ["from_json", "header", "import_history", "read", "register", "skipped", "subscribers", "to_text"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'jjq.spark' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(home), name)
+    return found

@@ -1,0 +1,74 @@
+"""`jjq.spark.read`: a range of a queue as a native scan of just the files that hold it.
+
+The range is resolved and the blocks are chosen here, in the driver, from their metadata. So errors are
+raised here too, and the frame goes on showing the same elements. Files that Spark cannot reach (S3 without
+hadoop-aws), the tail of a server, and reads that skip damage go through `format("jjq")`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from coldstore.blockfile import COLUMNS
+from coldstore.objects.settings import S3Settings
+from jjq.spark.native import absolute, reachable, scan
+from jjq.spark.options import OnDamage, Options
+from jjq.spark.plan import Span, View
+from jjq.spark.source import register
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from jjq.remote.settings import ClientTls
+
+
+def read(
+    spark: SparkSession,
+    root: str | os.PathLike[str],
+    queue: str,
+    start: str = "beginning",
+    end: str = "end",
+    *,
+    columns: Sequence[str] = COLUMNS,
+    server: str | None = None,
+    on_damage: OnDamage = "fail",
+    s3: S3Settings | None = None,
+    tls: ClientTls | None = None,
+) -> DataFrame:
+    """The elements of a queue from `start` up to, not including, `end`, as they are at this moment.
+
+    `root` is a cold store: a folder, or s3://BUCKET/PREFIX. With `server` the elements that are not there
+    yet are included. `on_damage="skip"` leaves damaged blocks out and says which (`jjq.spark.skipped`).
+    """
+    options = Options(
+        queue=queue,
+        root=absolute(os.fspath(root)),
+        server=server,
+        start=start,
+        end=end,
+        columns=tuple(columns),
+        on_damage=on_damage,
+        s3=s3 or S3Settings(),
+        tls=tls,
+    )
+    with closing(View(options)) as view:
+        span = view.span()
+        base = reachable(spark, options.root or "") if on_damage == "fail" else None
+        if base is None:
+            return _sourced(spark, options, span)
+        border = max(span.start, min(span.end, view.cold_next))
+        frame = scan(spark, view, Span(span.start, border), base).select(*options.columns)
+    if border == span.end:
+        return frame
+    return frame.unionAll(_sourced(spark, replace(options, root=None), Span(border, span.end)))
+
+
+def _sourced(spark: SparkSession, options: Options, span: Span) -> DataFrame:
+    """The same by the data source, whose executors open S3 and servers by themselves."""
+    register(spark)
+    chosen = replace(options, start=f"offset:{span.start}", end=f"offset:{span.end}")
+    return spark.read.format("jjq").options(**chosen.said()).load()

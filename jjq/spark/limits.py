@@ -1,0 +1,30 @@
+"""The limits of reading and writing with Spark, units last."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from coldstore.errors import check
+from coldstore.limits import BATCH_BYTES_MAX, KIB, MIB, NAME_CHARS_MAX, PRODUCER_RECEIPTS_MAX
+
+PARTITION_BYTES_MIN: Final = 64 * KIB
+PARTITION_BYTES_DEFAULT: Final = 64 * MIB  # stored bytes that one task reads, unless one block has more
+PARTITIONS_MIN: Final = 8  # a short range is split further, so that more than one executor reads it
+HOT_PARTITION_ELEMENTS: Final = 250_000  # of the hot tail, one stream from a server each
+NAMED_FILES_MAX: Final = 32  # Spark checks so many paths by itself, and starts a job for more
+
+
+# Streams
+LOOK_SECONDS: Final = 1.0  # between two looks into a cold store that had nothing new
+SAMPLE_ELEMENTS: Final = 100  # of the hot tail, by which a limit in bytes is judged
+
+# Writing
+PUSH_ELEMENTS: Final = 50_000
+PUSH_BYTES: Final = 2 * MIB  # in Arrow form; what is larger is split
+PRODUCER_CHARS_MAX: Final = NAME_CHARS_MAX - 24  # of a job; partition and run come behind it
+PUSHES_IN_FLIGHT: Final = 8
+PUSH_SECONDS: Final = 120.0  # until a push has its receipt, with all attempts
+
+check(PUSHES_IN_FLIGHT <= PRODUCER_RECEIPTS_MAX, "a push could no longer be told from one before it")
+check(PUSH_BYTES < BATCH_BYTES_MAX, "pushes would be refused")
+check(PARTITION_BYTES_MIN <= PARTITION_BYTES_DEFAULT, "partition sizes contradict")

@@ -1,0 +1,145 @@
+"""What a reader or writer was told: Spark's options, read once into one frozen object that can be pickled.
+
+    root            s3://BUCKET/PREFIX, or a folder: the cold store, read inside the executors
+    server          HOST:PORT[,HOST:PORT…]: asked for what is not cold yet; for everything, if there is no root
+    queue           its name, or its id
+    start, end      starting points (coldstore/starts.py); everything by default
+    columns         those to read, with commas between
+    on_damage       fail (the default) or skip: leave out what is damaged, and say what was left out
+    partition_bytes stored bytes that one task reads
+    timeout         seconds that a call to the server may take, with all its attempts
+    s3_endpoint, s3_region, s3_addressing, s3_access_key, s3_secret_key, s3_session_token
+    tls_authority, tls_certificate, tls_key   paths, present on every executor
+
+Spark hands keys over in any case. A key that nobody knows is refused: it is a typing error more often than not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
+
+from coldstore import starts
+from coldstore.blockfile import COLUMNS
+from coldstore.errors import InvalidInput
+from coldstore.objects.settings import S3Settings
+from coldstore.paths import check_name
+from jjq.limits import CALL_SECONDS
+from jjq.spark.limits import PARTITION_BYTES_DEFAULT, PARTITION_BYTES_MIN
+
+if TYPE_CHECKING:
+    from jjq.remote.settings import ClientTls
+
+OnDamage = Literal["fail", "skip"]
+
+_S3: Final = ("endpoint", "region", "addressing", "access_key", "secret_key", "session_token")
+_TLS: Final = ("authority", "certificate", "key")
+NAMES: Final = (
+    "root",
+    "server",
+    "queue",
+    "start",
+    "end",
+    "columns",
+    "on_damage",
+    "partition_bytes",
+    "timeout",
+    *(f"s3_{name}" for name in _S3),
+    *(f"tls_{name}" for name in _TLS),
+)
+# Of streams alone (ratelimit.py); with the capitals that users of Kafka give them.
+STREAM_NAMES: Final = ("maxoffsetspertrigger", "maxbytespertrigger")
+# Spark's own, which it hands on to every source and sink.
+_SPARKS: Final = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Which queue, from where, and which part of it."""
+
+    queue: str
+    root: str | None = None
+    server: str | None = None
+    start: str = "beginning"
+    end: str = "end"
+    columns: tuple[str, ...] = COLUMNS
+    on_damage: OnDamage = "fail"
+    partition_bytes: int = PARTITION_BYTES_DEFAULT
+    timeout: float = CALL_SECONDS
+    s3: S3Settings = field(default_factory=S3Settings)
+    tls: ClientTls | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.queue)
+        if not self.root and not self.server:
+            raise InvalidInput("say where the queue is: option root (a cold store), option server, or both")
+        for point in (self.start, self.end):
+            starts.parse(point)
+        if self.on_damage not in get_args(OnDamage):
+            raise InvalidInput(f"on_damage is {self.on_damage!r}: use fail or skip")
+        if self.partition_bytes < PARTITION_BYTES_MIN:
+            raise InvalidInput(
+                f"partition_bytes is {self.partition_bytes}: use at least {PARTITION_BYTES_MIN}"
+            )
+        if self.timeout < 1:
+            raise InvalidInput(f"timeout is {self.timeout:g}: use at least 1 second")
+        unknown = [name for name in self.columns if name not in COLUMNS]
+        if unknown or not self.columns or len(set(self.columns)) < len(self.columns):
+            raise InvalidInput(f"columns are {', '.join(self.columns)!r}: choose from {', '.join(COLUMNS)}")
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str], also: Collection[str] = ()) -> Self:
+        """The options that Spark hands over; `also` are names that the caller reads by itself."""
+        said = {key.lower().replace("-", "_"): str(value).strip() for key, value in given.items()}
+        known = {*NAMES, *also} | _SPARKS
+        unknown = sorted(key for key in said if key not in known)
+        if unknown:
+            raise InvalidInput(f"option {unknown[0][:40]!r} is not known: use {', '.join([*NAMES, *also])}")
+        if not said.get("queue"):
+            raise InvalidInput("option queue is missing: give the name or the id of a queue")
+        plain = ("root", "server", "queue", "start", "end", "on_damage")
+        chosen: dict[str, Any] = {name: said[name] for name in plain if said.get(name)}
+        if said.get("columns"):
+            chosen["columns"] = tuple(name.strip() for name in said["columns"].split(","))
+        for name in ("partition_bytes", "timeout"):
+            if said.get(name):
+                chosen[name] = _number(name, said[name])
+        return cls(**chosen, s3=_s3(said), tls=_tls(said))
+
+    def said(self) -> dict[str, str]:
+        """The same as Spark hands it over."""
+        given = {
+            "root": self.root,
+            "server": self.server,
+            "queue": self.queue,
+            "start": self.start,
+            "end": self.end,
+            "columns": ",".join(self.columns),
+            "on_damage": self.on_damage,
+            "partition_bytes": self.partition_bytes,
+            **{f"s3_{name}": getattr(self.s3, name) for name in _S3},
+            **({} if self.tls is None else {f"tls_{name}": getattr(self.tls, name) for name in _TLS}),
+        }
+        return {name: str(value) for name, value in given.items() if value is not None}
+
+
+def _number(name: str, text: str) -> int:
+    if not text.isdecimal() or not text.isascii() or len(text) > 18:
+        raise InvalidInput(f"{name} is {text[:40]!r}: use a whole number")
+    return int(text)
+
+
+def _s3(said: Mapping[str, str]) -> S3Settings:
+    chosen: dict[str, Any] = {name: said[f"s3_{name}"] for name in _S3 if said.get(f"s3_{name}")}
+    return S3Settings(**chosen)
+
+
+def _tls(said: Mapping[str, str]) -> ClientTls | None:
+    chosen = {name: Path(said[f"tls_{name}"]) for name in _TLS if said.get(f"tls_{name}")}
+    if not chosen:
+        return None
+    from jjq.remote.settings import ClientTls  # brings gRPC, which few executors need
+
+    return ClientTls(**chosen)

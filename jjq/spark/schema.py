@@ -1,0 +1,57 @@
+"""Element batches in Spark's words."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from coldstore.batch import TIMESTAMP, Content, value_type
+from coldstore.blockfile import COLUMNS
+from coldstore.errors import InvalidInput
+
+
+def _types(content: Content) -> dict[str, DataType]:
+    return {
+        "offset": LongType(),
+        "timestamp": TimestampType(),
+        "key": BinaryType(),
+        "value": BinaryType() if content == "bytes" else StringType(),
+        "headers": MapType(StringType(), BinaryType()),
+    }
+
+
+def spark_schema(content: Content, columns: tuple[str, ...] = COLUMNS) -> StructType:
+    """What Spark itself finds in the Parquet files of such a queue."""
+    types = _types(content)
+    return StructType([StructField(name, types[name], True) for name in columns])
+
+
+def arrow_schema(asked: StructType, content: Content) -> pa.Schema:
+    """The Arrow form of a schema that the user may have given: a choice of columns, each of its own type."""
+    types = _types(content)
+    for field in asked:
+        if field.name not in types:
+            raise InvalidInput(f"column {field.name!r} is not known: choose from {', '.join(COLUMNS)}")
+        if field.dataType.typeName() != types[field.name].typeName():
+            raise InvalidInput(
+                f"column {field.name} is {types[field.name].simpleString()}, not "
+                f"{field.dataType.simpleString()}: read it as it is and cast the column"
+            )
+    return pa.schema([pa.field(f.name, _arrow_type(f, content), f.nullable) for f in asked])
+
+
+def _arrow_type(field: StructField, content: Content) -> pa.DataType:
+    if isinstance(field.dataType, MapType):
+        value = pa.field("value", pa.binary(), field.dataType.valueContainsNull)
+        return pa.map_(pa.string(), value)
+    plain = {"offset": pa.int64(), "timestamp": TIMESTAMP, "key": pa.binary(), "value": value_type(content)}
+    return plain[field.name]

@@ -1,0 +1,70 @@
+"""`format("jjq")`: Spark's data source, whose parts are loaded where they are needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from jjq.spark.faults import one_line
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
+    from pyspark.sql.types import StructType
+
+    from jjq.spark.plan import Span
+
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+class JjqDataSource(DataSource):
+    """A queue as a table, a stream, or the place to write to. Options: jjq/spark/options.py."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "jjq"
+
+    _span: Span | None = None  # what a frame shows; Spark keeps it with the frame
+
+    def schema(self) -> StructType:
+        from jjq.spark.reader import found
+
+        with one_line():
+            schema, self._span = found(self.options)
+            return schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from jjq.spark.reader import Reader
+
+        with one_line():
+            return Reader(self.options, schema, self._span)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from jjq.spark.stream import StreamReader
+
+        with one_line():
+            return StreamReader(self.options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from jjq.spark.sink import Writer
+
+        with one_line():
+            return Writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from jjq.spark.sink import StreamWriter
+
+        with one_line():
+            return StreamWriter(self.options, schema, overwrite)
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("jjq")` known to this session, with filters pushed down to blocks and row groups."""
+    spark.conf.set(PUSHDOWN, "true")
+    spark.dataSource.register(JjqDataSource)

@@ -1,0 +1,1 @@
+"""Pipeline jobs on a real Spark."""

@@ -1,0 +1,1 @@
+"""Tests of `write` and `writeStream.format("jjq")`."""

@@ -1,0 +1,70 @@
+"""kill -9 of Spark in the middle of a stream: what it reads and what it writes is there once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from coldstore.limits import BLOCK_BYTES_MIN
+from tests.servers.jjq_server import clean_environment
+from tests.servers.waiting import wait_until
+from tests.spark.serving import Serving
+
+COUNT = 6_000
+
+
+@contextmanager
+def driver(source: dict[str, str], sink: dict[str, str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Spark in a session of its own; whatever is left of it in the end is killed."""
+    arguments = [json.dumps(source), json.dumps(sink), str(folder / "checkpoint")]
+    with (folder / "driver.log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.spark.stream.driver", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=clean_environment(),
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.mark.timeout(300)
+def test_a_killed_stream_from_queue_to_queue_leaves_nothing_out_and_nothing_double(
+    serving: Serving, tmp_path: Path
+) -> None:
+    source = serving.new_queue(block_bytes=BLOCK_BYTES_MIN)
+    copy = serving.new_queue()
+    values = [b"%0100d" % n for n in range(COUNT)]
+    serving.client.push(source, values[: COUNT // 2])  # sealed: this half is cold
+    serving.client.push(source, values[COUNT // 2 :])
+    options = serving.options(source, root=serving.root)
+
+    with driver(options | {"maxOffsetsPerTrigger": "500"}, serving.options(copy), tmp_path) as spark:
+        wait_until(
+            lambda: serving.client.get_queue(copy).next_offset >= 1_000 or spark.poll() is not None,
+            "some batches were copied",
+            120,
+        )
+        assert spark.poll() is None, (tmp_path / "driver.log").read_text()[-2_000:]
+        os.killpg(spark.pid, signal.SIGKILL)
+        spark.wait()
+    copied = serving.client.get_queue(copy).next_offset
+    assert copied < COUNT  # or this would prove nothing
+
+    with driver(options | {"maxOffsetsPerTrigger": "3000"}, serving.options(copy), tmp_path) as spark:
+        assert spark.wait(150) == 0, (tmp_path / "driver.log").read_text()[-2_000:]
+    assert sorted(serving.values(copy)) == values
