@@ -52,11 +52,15 @@ class JjqServer:
                 stderr=subprocess.STDOUT,
                 env=clean_environment(**self._environment),
             )
-        wait_until(
-            lambda: b"jjq listens on" in self.log.read_bytes()[seen:] or self.process.poll() is not None,
-            "jjq listens",
-            60,
-        )
+        try:
+            wait_until(
+                lambda: b"jjq listens on" in self.log.read_bytes()[seen:] or self.process.poll() is not None,
+                "jjq listens",
+                60,
+            )
+        except BaseException:
+            self.kill()  # whoever waited in vain does not get to stop it
+            raise
         assert self.process.poll() is None, self.log.read_text()
         return self
 

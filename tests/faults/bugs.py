@@ -1,0 +1,139 @@
+"""Mistakes that an engine could make, patched into a server process by `launch`. Each must be caught.
+
+One more is known, "ownership not checked again after a put": it needs nodes that share queues.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A mistake, and the nemeses that bring it to light."""
+
+    seed: Callable[[], None]
+    nemeses: tuple[str, ...]
+    properties: frozenset[str]  # one of these must be flagged
+    cold: str = "folder"
+    progress: int = 20  # pushes between two faults
+
+
+def patch(owner: object, **names: object) -> None:
+    """Put these in the place of what is there."""
+    for name, value in names.items():
+        getattr(owner, name)  # a name that is no longer there would make no mistake at all
+        setattr(owner, name, value)
+
+
+def ack_before_fsync() -> None:
+    """Answer first, sync a little later."""
+    from hotstore.disk import RealFile
+
+    real = RealFile.sync
+
+    def later(file: RealFile) -> None:
+        with suppress(OSError):  # closed in the meantime
+            real(file)
+
+    def sync(file: RealFile) -> None:
+        timer = threading.Timer(2.0, later, [file])
+        timer.daemon = True
+        timer.start()
+
+    patch(RealFile, sync=sync)
+
+
+def no_directory_fsync() -> None:
+    """Sync files, and never the names that lead to them."""
+    from hotstore import disk
+
+    patch(disk, _sync_directory=lambda path: None)
+
+
+def retry_after_failed_fsync() -> None:
+    """Take a second fsync that succeeds for a proof."""
+    from hotstore.disk import RealFile
+
+    real = RealFile.sync
+
+    def sync(file: RealFile) -> None:
+        try:
+            real(file)
+        except OSError:
+            real(file)
+
+    patch(RealFile, sync=sync)
+
+
+def truncate_on_bad_crc() -> None:
+    """Take every damaged record for the torn end of the log, and cut there."""
+    from hotstore.walk import Walk
+
+    def judge_gap(walk: Any, index: int, found: Any) -> bool:
+        walk.ends_well = False
+        return False
+
+    patch(Walk, _judge_gap=judge_gap, next_sequence=property(lambda walk: walk._expected or 0))
+
+
+def trim_by_the_maximum() -> None:
+    """Let the journal go up to what one queue needs no longer, although another still does."""
+    from hotstore.checkpoint import Checkpointer
+
+    async def trim(self: Any) -> None:
+        floors = [floor for queue in self._registry.queues.values() if (floor := queue.floor()) is not None]
+        before = max([self.floor, *floors])
+        await self._committer.call(lambda: self._journal.trim(before))
+
+    patch(Checkpointer, trim=trim)
+
+
+def precondition_taken_for_a_fence() -> None:
+    """Take a 412 at its word, although it may answer our own first attempt."""
+    from coldstore import commit
+    from coldstore.errors import Conflict, NotFound
+    from coldstore.objects.port import whole
+    from coldstore.objects.s3 import S3Objects
+
+    def put(self: Any, key: str, data: Any, condition: Any) -> str:
+        body, put_id = whole(data), self._chance.token()
+
+        def attempt() -> str:
+            try:
+                etag: str = self._bucket.put(key, body, put_id, condition)
+            except (Conflict, NotFound) as refused:
+                raise Conflict(f"{key} was written by another owner") from refused
+            return etag
+
+        found: str = self._retry.run(f"write {key}", attempt)
+        return found
+
+    def put_metadata(shelf: Any, block: Any, writer: Any) -> None:
+        try:
+            shelf.commit(block)
+        except Conflict:
+            raise commit.fenced(block) from None
+
+    patch(S3Objects, _put=put)
+    patch(commit, _put_metadata=put_metadata)
+
+
+_GONE = frozenset(
+    {"lost-prefix", "lost-middle", "lost-postfix", "inconsistent-offsets", "phantom", "data-loss"}
+)
+
+BUGS = {
+    "ack-before-fsync": Bug(ack_before_fsync, ("power",), _GONE),
+    "no-directory-fsync": Bug(no_directory_fsync, ("power",), _GONE),
+    "retry-after-failed-fsync": Bug(retry_after_failed_fsync, ("fsync", "power"), _GONE),
+    "truncate-on-bad-crc": Bug(truncate_on_bad_crc, ("flip-journal",), frozenset({"silent-loss"})),
+    "trim-by-the-maximum": Bug(trim_by_the_maximum, ("kill",), _GONE, progress=250),
+    "412-taken-for-a-fence": Bug(
+        precondition_taken_for_a_fence, ("s3-lost-reply",), frozenset({"liveness"}), "s3"
+    ),
+}

@@ -1,0 +1,1 @@
+"""Clients: processes of several workers each, which write down what they ask and what they are told."""

@@ -1,0 +1,1 @@
+"""Nemeses: one file for each kind of harm."""

@@ -1,0 +1,160 @@
+"""Whole readings of a server: the last one of a run, and that of a damaged twin.
+
+Both take DATA_LOSS for an answer: it is written down with the range it stands for, and reading goes on
+behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+
+from coldstore.clock import SystemClock
+from jjq.v1 import jjq_pb2 as pb
+from jjq.v1 import jjq_pb2_grpc
+from tests.faults.clients.worker import OPTIONS, seen
+from tests.faults.history import Recorder, type_of_call
+from tests.faults.values import WORKER, make_value
+
+PAGE = 1_000
+ANSWER_SECONDS = 30.0
+ENDLESS = 1 << 39  # the end of a range that nobody can tell
+_LOSS = grpc.StatusCode.DATA_LOSS
+_LATER = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.DEADLINE_EXCEEDED}
+
+
+class Reader:
+    """Asks again until it is answered: by now everything is healed."""
+
+    def __init__(self, address: str, pen: Recorder) -> None:
+        self._pen = pen
+        self._clock = SystemClock()
+        self._address = address
+        self._values = 0
+
+    async def __aenter__(self) -> Reader:
+        self._channel = grpc.aio.insecure_channel(self._address.split(",")[0], OPTIONS)
+        self.stub: Any = jjq_pb2_grpc.JjqStub(self._channel)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._channel.close()
+
+    async def answered(self, ask: Callable[[], Awaitable[Any]], seconds: float = ANSWER_SECONDS) -> Any:
+        """The answer; the last error if there is none in time."""
+        deadline = self._clock.monotonic() + seconds
+        while True:
+            try:
+                return await ask()
+            except grpc.aio.AioRpcError as error:
+                if error.code() not in _LATER or self._clock.monotonic() > deadline:
+                    raise
+            await asyncio.sleep(0.1)
+
+    async def prepare(self, queues: dict[str, dict[str, Any]], subs: list[str]) -> None:
+        """Make queues and subscribers."""
+        for name, settings in queues.items():
+            request = pb.CreateQueueRequest(name=name, **settings)
+            await self.answered(lambda request=request: self.stub.CreateQueue(request))  # type: ignore[misc]
+        for sub in subs:
+            await self.subscribe(sub)
+
+    async def subscribe(self, sub: str) -> None:
+        queue, _, name = sub.partition("/")
+        request = pb.CreateSubscriberRequest(queue=queue, name=name, start="beginning")
+        await self.answered(lambda: self.stub.CreateSubscriber(request))
+
+    async def push(self, queue: str, seconds: float = ANSWER_SECONDS) -> bool:
+        """A push that must succeed by now; each attempt with values of its own."""
+
+        async def ask() -> None:
+            self._values += 1
+            number = self._pen.process * WORKER + self._values
+            op = self._pen.invoke("push", queue, values=[number])
+            request = pb.PushRequest(queue=queue, elements=pb.Elements(elements=[_element(number)]))
+            try:
+                reply = await self.stub.Push(request, timeout=5.0)
+            except grpc.aio.AioRpcError as error:
+                op.end(type_of_call(error), error.code().name, why=(error.details() or "")[:200])
+                raise
+            op.ok(offset=reply.receipt.first_offset)
+
+        try:
+            await self.answered(ask, seconds)
+        except grpc.aio.AioRpcError:
+            return False
+        return True
+
+    async def drain(self, sub: str) -> None:
+        """Pop until there is nothing more."""
+        queue = sub.partition("/")[0]
+        while True:
+            op = self._pen.invoke("pop", queue, sub=sub, most=PAGE)
+            try:
+                reply = await self.stub.Pop(pb.PopRequest(subscriber=sub, max=PAGE), timeout=ANSWER_SECONDS)
+            except grpc.aio.AioRpcError as error:
+                op.end(type_of_call(error), error.code().name, why=(error.details() or "")[:200])
+                return
+            op.ok(position=reply.position, next=reply.next, **seen(reply.elements.elements, reply.position))
+            if reply.next == reply.position:
+                self._pen.note("drained", queue, sub=sub, next=reply.next)
+                return
+
+    async def whole(self, f: str, queue: str, **fields: Any) -> None:
+        """Every element of a queue, and every range that is said to be damaged."""
+        try:
+            end = (
+                await self.answered(lambda: self.stub.GetQueue(pb.GetQueueRequest(name=queue)))
+            ).queue.next_offset
+        except grpc.aio.AioRpcError as error:
+            self._damaged(f, queue, 0, ENDLESS, error, fields)
+            return
+        position, step = 0, 0
+        while position + step < end:
+            op = self._pen.invoke(f, queue, **fields)
+            found: list[Any] = []
+            start = position + step
+            failed: grpc.aio.AioRpcError | None = None
+            try:
+                request = pb.ReadRequest(queue=queue, start=f"offset:{start}", end=f"offset:{end}")
+                async for message in self.stub.Read(request, timeout=ANSWER_SECONDS):
+                    found.extend(message.elements.elements)
+            except grpc.aio.AioRpcError as error:
+                failed = error
+            op.ok(position=start, next=start + len(found), **seen(found, start))
+            if failed is not None and failed.code() not in {_LOSS, *_LATER}:
+                raise failed
+            if found and step:
+                self._damaged(f, queue, position, start, None, fields)
+            position, step = (start + len(found), 0) if found else (position, step)
+            if failed is not None and failed.code() is _LOSS:
+                step = max(1, step * 2)
+        if step:
+            self._damaged(f, queue, position, end, None, fields)
+
+    async def suspects(self, f: str, queue: str, **fields: Any) -> None:
+        """Whether the queue refuses a push because of damage: then what lies at its end may be missing."""
+        end = 0
+        try:
+            end = (await self.stub.GetQueue(pb.GetQueueRequest(name=queue))).queue.next_offset
+            request = pb.PushRequest(queue=queue, elements=pb.Elements(elements=[_element(0)]))
+            await self.stub.Push(request, timeout=ANSWER_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is _LOSS:
+                self._damaged(f, queue, end, ENDLESS, error, fields)
+
+    def _damaged(
+        self, f: str, queue: str, start: int, end: int, error: grpc.aio.AioRpcError | None, fields: dict[str, Any]
+    ) -> None:  # fmt: skip
+        if error is not None and error.code() is not _LOSS:
+            raise error
+        op = self._pen.invoke(f, queue, position=start, next=end, **fields)
+        why = "" if error is None else (error.details() or "")[:200]
+        op.end("fail", "DATA_LOSS", loss=True, why=why)
+
+
+def _element(number: int) -> pb.Element:
+    return pb.Element(value=make_value(number, 50))

@@ -1,0 +1,89 @@
+"""Real servers, real clients, real faults, and the checker's verdict; short runs of what `make soak` does at length.
+
+The seeds are fixed, so that every run of the tests suffers the same faults in the same order. A run that
+finds something prints its folder; `python -m tests.faults.check FOLDER` judges it again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.faults.bugs import BUGS
+from tests.faults.check import main as check
+from tests.faults.nemeses.all import NEMESES
+from tests.faults.report import Report
+from tests.faults.run import Plan, Run
+from tests.faults.shim import MISSING, can_build
+from tests.servers.s3 import S3Server
+
+SHIM = pytest.mark.skipif(not can_build(), reason=MISSING)
+LONG = 400  # seconds; a run takes 15, but a busy machine may pause a process for a minute
+
+
+def suffer(plan: Plan, folder: Path, s3: S3Server | None = None) -> Report:
+    report = Run(plan, folder, s3).run()
+    print(report.text())
+    return report
+
+
+def judged(report: Report, folder: Path, *kinds: str) -> None:
+    assert report.findings == [], f"see {folder}"
+    assert report.lost == 0
+    assert report.acknowledged > 50, "the clients got nothing done"
+    assert report.read >= report.acknowledged
+    assert set(report.faults) == set(kinds)
+
+
+def faults(folder: Path) -> list[dict[str, Any]]:
+    """What was done in a run."""
+    return [orjson.loads(line) for line in (folder / "faults.jsonl").read_bytes().splitlines()]
+
+
+@pytest.mark.timeout(LONG)
+def test_killed_paused_and_cut_off_nothing_is_lost(tmp_path: Path) -> None:
+    kinds = ("kill", "pause", "cut", "lost-replies", "partition")
+    report = suffer(Plan(11, kinds, 5.0, longest=1.0), tmp_path)
+    judged(report, tmp_path, *kinds)
+    # And the history that is left tells the same once more
+    assert check([str(tmp_path)]) == 0
+
+
+@SHIM
+@pytest.mark.timeout(LONG)
+def test_whatever_the_disk_and_the_clock_do_nothing_is_lost(tmp_path: Path) -> None:
+    kinds = ("power", "fsync", "disk-full", "slow-fsync", "clock")
+    report = suffer(Plan(12, kinds, 5.0, longest=1.0), tmp_path)
+    judged(report, tmp_path, *kinds)
+    failed = [fault for fault in faults(tmp_path) if fault.get("failed")]
+    assert failed
+    assert all(fault["died"] for fault in failed), "a server outlived a failed fsync"
+
+
+@pytest.mark.timeout(LONG)
+def test_a_flipped_bit_is_reported_or_healed_and_never_read(tmp_path: Path) -> None:
+    kinds = tuple(kind for kind in NEMESES if kind.startswith("flip-"))
+    report = suffer(Plan(17, kinds, 1.5, longest=0.5, progress=40), tmp_path)
+    judged(report, tmp_path, *kinds)
+    assert {fault["kind"] for fault in faults(tmp_path) if "flipped" in fault} == set(kinds)
+
+
+@pytest.mark.timeout(LONG)
+def test_whatever_object_storage_does_nothing_is_lost(tmp_path: Path, seaweed: S3Server) -> None:
+    kinds = tuple(kind for kind, nemesis in NEMESES.items() if nemesis.s3)
+    report = suffer(Plan(14, (*kinds, "kill"), 5.0, longest=1.0, cold="s3"), tmp_path, seaweed)
+    judged(report, tmp_path, *kinds, "kill")
+
+
+@SHIM
+@pytest.mark.timeout(LONG)
+@pytest.mark.parametrize("name", BUGS)
+def test_a_mistake_in_the_engine_is_caught(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    bug = BUGS[name]
+    s3 = request.getfixturevalue("seaweed") if bug.cold == "s3" else None
+    plan = Plan(3, bug.nemeses, 0.6, longest=1.0, bug=name, cold=bug.cold, clients=1, progress=bug.progress)
+    report = suffer(plan, tmp_path, s3)
+    assert bug.properties & set(report.properties), report.text()
