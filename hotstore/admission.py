@@ -39,13 +39,19 @@ class Admission:
         self._line: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.refused = 0
 
+    def enters(self, size: int) -> bool:
+        """Let `size` bytes in, if they need not wait. Raises `Exhausted` if waiting does not help."""
+        self._refuse_over_budget(size)
+        if self._line or self._inside + size > self._settings.pending_bytes_max:
+            return False
+        self._inside += size
+        return True
+
     async def enter(self, size: int) -> None:
         """Let `size` bytes in, or raise `Exhausted`. Every `enter` is paired with a `leave`."""
-        self._refuse_over_budget(size)
-        limit = self._settings.pending_bytes_max
-        if not self._line and self._inside + size <= limit:
-            self._inside += size
+        if self.enters(size):
             return
+        limit = self._settings.pending_bytes_max
         if self._waiting + size > limit * _WAITING_SHARE:
             self._refuse(f"{self._waiting} bytes of pushes wait for the disk already", 0.1)
         await self._wait(size)

@@ -98,6 +98,11 @@ class Committer:
         self._begin_soon = False
         self._notify_written = False
         self._closing = False
+        self.every_seconds = (
+            0.0  # groups begin no quicker after one another: a journal whose writes have a price
+        )
+        self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
         self._idle: asyncio.Future[None] | None = None
         self.poisoned: Exception | None = None
         self.pending_bytes = 0
@@ -166,11 +171,27 @@ class Committer:
                 work, future = self._calls.popleft()
                 self._run(work, lambda result, error, future=future: _answer(future, result, error))  # type: ignore[misc]
             elif self._inbox:
+                if self.every_seconds and self._too_early():
+                    return
                 self._commit_group()
             else:
                 if self._idle is not None and not self._idle.done():
                     self._idle.set_result(None)
                 return
+
+    def _too_early(self) -> bool:
+        """Whether the next group has to wait; it is begun in time."""
+        now = self._loop.time()
+        if now < self._due and not self._closing:
+            if self._timer is None:
+                self._timer = self._loop.call_at(self._due, self._in_time)
+            return True
+        self._due = now + self.every_seconds
+        return False
+
+    def _in_time(self) -> None:
+        self._timer = None
+        self._begin()
 
     def _commit_group(self) -> None:
         looked = not self._alone
@@ -181,13 +202,26 @@ class Committer:
         self._sources.clear()
         if not records:  # a group of rejections alone rests on what is synced already
             self._settle(group, -1, None)
-            return
-        written = self._written_call(group)
-        self._run(
-            lambda: self._write(records, written),
-            lambda sequence, error: self._settle(group, sequence, error),
-            inline=self._pace.quick and written is None,
-        )
+        elif self._pace.quick and not self._notify_written:
+            self._commit_here(group, records)
+        else:
+            written = self._written_call(group)
+            self._run(
+                lambda: self._write(records, written),
+                lambda sequence, error: self._settle(group, sequence, error),
+            )
+
+    def _commit_here(self, group: list[Entry], records: list[Record]) -> None:
+        """On the event loop, by the shortest way: this is what a single push waits for."""
+        self._busy = True
+        error: Exception | None = None
+        sequence = -1
+        try:
+            sequence = self._write(records, None)
+        except Exception as failed:  # noqa: BLE001 - whatever the journal raises decides the fate of the group
+            error = failed
+        self._busy = False
+        self._settle(group, sequence, error)
 
     def _form(self) -> list[Entry]:
         group: list[Entry] = []
@@ -238,12 +272,10 @@ class Committer:
             entry.fail(Unavailable("the journal failed; start the server again, then retry"))
         self._on_poison(self.poisoned or error)
 
-    def _run(
-        self, work: Callable[[], Any], done: Callable[[Any, Exception | None], None], *, inline: bool = False
-    ) -> None:
+    def _run(self, work: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:
         """Do `work`, then `done` with its outcome on the event loop."""
         self._busy = True
-        if inline or not self._threaded:
+        if not self._threaded:
             outcome = _outcome(work)
             self._busy = False
             done(*outcome)

@@ -71,7 +71,7 @@ def write_all(file: File, position: int, buffers: Sequence[Buffer], length: int)
     left = buffers
     while True:
         try:
-            taken = file.write(position, left[:_BUFFERS_AT_ONCE])
+            taken = file.write(position, left if len(left) <= _BUFFERS_AT_ONCE else left[:_BUFFERS_AT_ONCE])
         except InterruptedError:
             continue
         if taken == length:

@@ -19,11 +19,14 @@ from coldstore.store import ColdStore
 from hotstore.admission import Admission, Usage
 from hotstore.checkpoint import Checkpointer
 from hotstore.committer import Committer
+from hotstore.departure import Departures
 from hotstore.entries import Moves
 from hotstore.hotblocks import HotBlocks
 from hotstore.hotstore import HotStore
 from hotstore.journal import Journal
+from hotstore.limits import MOVE_BYTES
 from hotstore.maintenance import Maintenance, Parts
+from hotstore.owners import Owners
 from hotstore.reading import Reading
 from hotstore.registry import Registry
 from hotstore.relational import Relational
@@ -74,6 +77,7 @@ class Engine:
         runners: Runners,
         free_bytes: Callable[[], int],
         on_closed: Callable[[], None] = lambda: None,
+        owners: Owners | None = None,
     ) -> None:
         self.usage = Usage()
         self.journal = journal
@@ -81,12 +85,14 @@ class Engine:
         self._clock = clock
         self._runners = runners
         self.committer = Committer(journal, clock, settings.group_bytes_max, threaded=runners.threaded)
-        self.registry = Registry(cold, self.committer, runners.load, clock, self.usage)
+        self._alone = owners is None
+        self.registry = Registry(cold, self.committer, runners.load, clock, self.usage, owners)
         self.blocks = HotBlocks(settings.hot_bytes_max, runners.load, clock, lambda: self.committer.groups)
         self.sealer = Sealer(self.registry.of, self.blocks, self.committer, runners.seal, clock)
         self.registry.on_grown = self.sealer.grown
         self.sealer.on_sealed = self.registry.blocks_changed
         self.checkpointer = Checkpointer(self.registry, self.committer, journal, settings.segment_bytes)
+        self.departures = Departures(self.registry, self.committer, self.sealer, self.blocks, MOVE_BYTES)
         self.relational = relational(self.registry)
         reading = Reading(self.blocks, Moves(self.committer, self._moved), clock)
         admission = Admission(settings, self._usage)
@@ -134,7 +140,7 @@ class Engine:
         self.usage.unsealed_bytes = sum(queue.unsealed_bytes for queue in self.registry.queues.values())
         self.checkpointer.floor = replay.first_sequence or 0
         self.committer.start(self._poisoned)
-        if not self.registry.queues:
+        if self._alone and not self.registry.queues:
             await self.registry.discover()
         if background:
             self.maintenance.start()

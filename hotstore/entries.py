@@ -12,6 +12,7 @@ from hotstore import records
 from hotstore.committer import Committer
 from hotstore.journal import Record
 from hotstore.limits import CHECKPOINT_ROWS
+from hotstore.queue import HotQueue
 from hotstore.subscriber import Subscriber
 
 T = TypeVar("T")
@@ -66,6 +67,9 @@ class MoveEntry:
         self.reply: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def prepare(self) -> None:
+        if self._subscriber.queue.barred is not None:
+            self._error = self._subscriber.queue.barred.with_traceback(None)
+            return
         if self._base is not None and self._base != self._subscriber.noted[1]:
             self._error = Exhausted("an earlier pop of this subscriber failed for lack of space: pop again")
             return
@@ -99,18 +103,27 @@ class MoveEntry:
 class StateEntry:
     """Rows of state. They are made when the group is formed, so that their order is the journal's."""
 
-    __slots__ = ("_committer", "_make", "_undo", "bytes", "reply")
+    __slots__ = ("_committer", "_error", "_make", "_queue", "_undo", "bytes", "reply")
 
     def __init__(
-        self, committer: Committer, make: Callable[[], list[Record]], undo: Callable[[], None] | None
+        self,
+        committer: Committer,
+        make: Callable[[], list[Record]],
+        undo: Callable[[], None] | None,
+        queue: HotQueue | None,
     ) -> None:
         self._committer = committer
         self._make = make
         self._undo = undo
+        self._queue = queue
+        self._error: Exception | None = None
         self.bytes = 1_024
         self.reply: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def prepare(self) -> None:
+        if self._queue is not None and self._queue.barred is not None:
+            self._error = self._queue.barred.with_traceback(None)
+            return
         self._committer.touch(self)
 
     def records(self) -> list[Record]:
@@ -120,7 +133,9 @@ class StateEntry:
         return None
 
     def settle(self, sequence: int) -> None:
-        if not self.reply.done():
+        if self._error is not None:
+            self.fail(self._error)
+        elif not self.reply.done():
             self.reply.set_result(sequence)
 
     def fail(self, error: Exception) -> None:
@@ -131,13 +146,17 @@ class StateEntry:
 
 
 async def commit_state(
-    committer: Committer, make: Callable[[], list[Record]], undo: Callable[[], None] | None = None
+    committer: Committer,
+    make: Callable[[], list[Record]],
+    undo: Callable[[], None] | None = None,
+    queue: HotQueue | None = None,
 ) -> int:
-    """Journal what `make` returns; gives the journal's sequence number of it.
+    """Journal what `make` returns; gives the journal's sequence number of it. Refused if it is about a
+    `queue` that leaves.
 
     Where the write fails, `undo` runs before the next group is formed; whoever awaits hears of it later.
     """
-    entry = StateEntry(committer, make, undo)
+    entry = StateEntry(committer, make, undo, queue)
     committer.submit(entry)
     return await entry.reply
 

@@ -72,6 +72,7 @@ SEED: Final = struct.Struct("<QQQ")  # identity, segment number, position
 HEADER_BYTES: Final = 64  # of both, checksum included
 check(SEGMENT.size == BATCH.size == HEADER_BYTES - CHECKSUM.size, "the headers are not as long as they say")
 ZEROS: Final = bytes(2 * PAGE_BYTES)
+_FILL: Final = memoryview(ZEROS)
 
 
 class SegmentHeader(NamedTuple):
@@ -167,7 +168,7 @@ def lay_out(records: Sequence[Record], span_max: int) -> Body:
     body_bytes = 0
     for kind, payload in records:
         parts = payload if isinstance(payload, tuple) else (payload,)
-        sizes = [memoryview(part).nbytes for part in parts]
+        sizes = [part.nbytes if isinstance(part, memoryview) else len(part) for part in parts]
         length = sum(sizes)
         padding = -length % 8
         body_bytes += RECORD.size + length + padding
@@ -192,7 +193,7 @@ def encode_batch(
     start = seed(identity, number, position)
     crc = start
     for piece in body.pieces:
-        crc = checksum(crc, piece)
+        crc = google_crc32c.extend(crc, piece) if type(piece) is bytes else checksum(crc, piece)
     header = BATCH.pack(
         BATCH_MAGIC,
         HEADER_BYTES,
@@ -204,8 +205,8 @@ def encode_batch(
         body.body_bytes,
         crc,
     )
-    header += CHECKSUM.pack(checksum(start, header))
-    return [header, *body.pieces, ZEROS[: body.span - HEADER_BYTES - body.body_bytes]]
+    header += CHECKSUM.pack(google_crc32c.extend(start, header))
+    return [header, *body.pieces, _FILL[: body.span - HEADER_BYTES - body.body_bytes]]
 
 
 def decode_batch(

@@ -42,6 +42,11 @@ class HotBlock:
     def slice(self, position: int, rows: int, max_bytes: int) -> pa.RecordBatch:
         return cut(self.batch.slice(position - self.first, rows), max_bytes)
 
+    def time_of(self, position: int) -> int:
+        """Timestamp of one element."""
+        time: int = self.batch.column("timestamp")[position - self.first].value
+        return time
+
 
 class HotBlocks:
     """All loaded blocks of a node."""
@@ -200,6 +205,10 @@ class HotBlocks:
                 self._reading.pop(reader, None)
             block.readers.clear()
             self._drop(block)
+
+    def bytes_of(self, queue: HotQueue) -> int:
+        """Memory held by the loaded blocks of a queue."""
+        return sum(block.bytes for block in self._loaded.get(queue.number, ([], []))[1])
 
     def readers(self) -> list[Hashable]:
         """Everyone who is in a loaded block."""

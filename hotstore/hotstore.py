@@ -9,12 +9,14 @@ in the data path. Start it with `opening.open_store`, which recovers the journal
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
 import pyarrow as pa
 
+from coldstore import starts
 from coldstore.batch import check_content, check_payload
 from coldstore.chance import Chance
 from coldstore.clock import Clock
@@ -22,12 +24,13 @@ from coldstore.errors import Conflict, InvalidInput, JjqError, NotFound
 from coldstore.limits import BLOCK_BYTES_DEFAULT, BLOCK_SECONDS_DEFAULT, OFFSET_MAX
 from coldstore.paths import check_name
 from coldstore.queue import QueueSettings, check_settings
-from hotstore import records, starts
+from hotstore import records
 from hotstore.admission import Admission
 from hotstore.committer import Committer
-from hotstore.entries import commit_state
+from hotstore.entries import chunks, commit_state
 from hotstore.hotblocks import HotBlocks
 from hotstore.journal import Record
+from hotstore.lag import Lag, lag
 from hotstore.listing import list_blocks
 from hotstore.places import QueuePlace
 from hotstore.port import STAGES, BlockInfo, Popped, QueueInfo, Receipt, Resolved, Stage, SubscriberInfo
@@ -35,7 +38,7 @@ from hotstore.producers import check_identity
 from hotstore.push import PushEntry
 from hotstore.queue import HotQueue
 from hotstore.reading import Reading
-from hotstore.registry import Registry
+from hotstore.registry import Registry, in_order
 from hotstore.runner import Runner
 from hotstore.sealer import Sealer
 from hotstore.subscriber import Subscriber
@@ -98,6 +101,15 @@ class HotStore:
             "subscribers": float(len(self._registry.subscribers)),
         }
 
+    async def lags(self) -> list[Lag]:
+        """How far every subscriber is behind; the loop goes round in between, as there may be many."""
+        found: list[Lag] = []
+        for some in chunks(list(self._registry.subscribers.values())):
+            now_us = self._clock.now_us()
+            found += [lag(subscriber, self._blocks, now_us) for subscriber in some]
+            await asyncio.sleep(0)
+        return found
+
     # Queues ---------------------------------------------------------------------------------------
 
     async def create_queue(
@@ -122,12 +134,15 @@ class HotStore:
             return (await self._registry.subscriber(name)).queue.info()
         return (await self._registry.queue(name)).info()
 
-    async def list_queues(self) -> list[QueueInfo]:
-        return [queue.info() for queue in await self._registry.all()]
+    async def list_queues(self, *, after: str = "", limit: int | None = None) -> list[QueueInfo]:
+        return [queue.info() for queue in await self._registry.all(after, limit)]
 
-    async def list_blocks(self, queue: str) -> list[BlockInfo]:
+    async def list_blocks(
+        self, queue: str, *, from_offset: int = 0, limit: int | None = None
+    ) -> list[BlockInfo]:
         found = await self._registry.queue(queue)
-        return list_blocks(found, self._blocks, [s.offset for s in self._registry.of(found).values()])
+        positions = [subscriber.offset for subscriber in self._registry.of(found).values()]
+        return list_blocks(found, self._blocks, positions, from_offset, limit)
 
     async def seal(self, queue: str) -> QueueInfo:
         """Seal the hot-hot block now; for operators, tests and tours."""
@@ -171,7 +186,7 @@ class HotStore:
         def row() -> list[Record]:  # never after the record that it is gone
             return [] if subscriber.deleted else [records.rows(records.SUBSCRIBERS, [subscriber.row()])]
 
-        await commit_state(self._committer, row, undo)
+        await commit_state(self._committer, row, undo, subscriber.queue)
         if subscriber.deleted:
             raise NotFound(f"subscriber {subscriber.id} is gone: create it again")
         subscriber.stored = True
@@ -194,10 +209,13 @@ class HotStore:
     async def get_subscriber(self, subscriber: str) -> SubscriberInfo:
         return (await self._registry.subscriber(subscriber)).info()
 
-    async def list_subscribers(self, queue: str | None = None) -> list[SubscriberInfo]:
-        found = await self._registry.all() if queue is None else [await self._registry.queue(queue)]
-        named = [self._registry.of(each) for each in found]
-        return [each[name].info() for each in named for name in sorted(each)]
+    async def list_subscribers(
+        self, queue: str | None = None, *, after: str = "", limit: int | None = None
+    ) -> list[SubscriberInfo]:
+        if queue is None:
+            return [each.info() for each in await self._registry.all_subscribers(after, limit)]
+        named = self._registry.of(await self._registry.queue(queue))
+        return [named[name].info() for name in in_order(named, after.partition("/")[2], limit)]
 
     async def delete_subscriber(self, subscriber: str) -> None:
         found = await self._registry.subscriber(subscriber)
@@ -211,7 +229,7 @@ class HotStore:
         def stay() -> None:
             found.deleted = False
 
-        await commit_state(self._committer, gone, undo=stay)
+        await commit_state(self._committer, gone, undo=stay, queue=found.queue)
         self._registry.drop_subscriber(found)
         self._blocks.leave(found)
         found.queue.wake()
@@ -259,7 +277,7 @@ class HotStore:
         stage: Stage = "synced",
     ) -> Receipt:
         found = self._registry.queues.get(queue)
-        if found is None or found.cold is None:
+        if found is None or not found.open:
             found = await self._registry.queue(queue)
         lost = found.damage or found.doubt
         if lost is not None:
@@ -275,7 +293,8 @@ class HotStore:
             raise InvalidInput(f"expected_offset must not be negative, not {expected_offset}")
         entry = PushEntry(found, payload, producer, sequence, expected_offset, stage)
         entry.on_settled = self._admission.leave  # admitted until the journal has it, whoever still waits
-        await self._admission.enter(entry.bytes)
+        if not self._admission.enters(entry.bytes):
+            await self._admission.enter(entry.bytes)
         try:
             self._committer.submit(entry)
         except JjqError:

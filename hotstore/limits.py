@@ -31,9 +31,10 @@ FREE_SEGMENTS_MAX: Final = 8  # kept for reuse, so that a burst need not wait fo
 
 # Idempotent producers, per queue
 PRODUCERS_MAX: Final = 10_000
-PRODUCER_RECEIPTS_MAX: Final = 64  # pushes of one producer that may be in flight, and retried
 
 CHECKPOINT_ROWS: Final = 500  # in one record, so that no group waits for a long one
+
+MOVE_BYTES: Final = 2 * MIB  # unsealed bytes of a queue with which its move may begin: they make the pause
 
 check(
     BATCH_BYTES_MAX < JOURNAL_BATCH_BYTES_MAX, "an admitted batch and its framing must fit into the journal"

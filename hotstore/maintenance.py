@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from coldstore.clock import Clock
@@ -102,8 +103,12 @@ class Maintenance:
     def _seal_old(self, queue: HotQueue) -> None:
         if queue.cold is not None:
             self._parts.sealer.seal_old(queue)
-        elif queue.sealing or (
-            len(queue.tail) and self._clock.monotonic() - queue.tail.opened >= queue.settings.block_seconds
+        elif queue.damage is None and (
+            queue.sealing
+            or (
+                len(queue.tail)
+                and self._clock.monotonic() - queue.tail.opened >= queue.settings.block_seconds
+            )
         ):
             self._parts.registry.open_soon(queue.name)  # recovered and not asked for yet: its turn comes next
 
@@ -139,7 +144,7 @@ class Maintenance:
         for queue in list(self._parts.registry.queues.values()):
             cold = queue.cold
             if cold is not None and queue.damage is None and cold.list_blocks().young:
-                merged = await self._alone(queue, cold.merge)
+                merged = await self._alone(queue, partial(cold.merge, epoch=queue.epoch))
                 if merged:
                     self._parts.registry.blocks_changed(queue)
 

@@ -75,7 +75,7 @@ class QueuePlace:
     def position_of(self, subscriber: str) -> int:
         found = self._subscribers.get(subscriber)
         if found is None:
-            raise NotFound(f"queue {self._queue.name} has no subscriber {subscriber} to start from")
+            raise NotFound(f"queue {self._queue.name} has no subscriber {subscriber}: correct its name")
         return found.offset
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from coldstore.errors import Conflict, InvalidInput
-from coldstore.limits import NAME_CHARS_MAX, OFFSET_MAX
-from hotstore.limits import PRODUCER_RECEIPTS_MAX, PRODUCERS_MAX
+from coldstore.limits import NAME_CHARS_MAX, OFFSET_MAX, PRODUCER_RECEIPTS_MAX
+from hotstore.limits import PRODUCERS_MAX
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 
+from coldstore.limits import KIB
 from hotstore.port import Receipt, Stage
 from hotstore.producers import Pushed
+
+SMALL_BYTES: Final = 16 * KIB  # payloads below are gathered into one record; copying larger ones costs more
+_MESSAGE_BYTES: Final = 512  # about what Arrow adds to the columns of a payload
 
 
 class Writer(Protocol):
@@ -28,7 +32,7 @@ class PushEntry:
     """An entry of the committer. `first` is negative until, and unless, offsets are assigned."""
 
     __slots__ = (
-        "bytes", "columns", "error", "expected", "first", "on_settled", "payload", "producer", "queue", "reply",
+        "_columns", "bytes", "error", "expected", "first", "on_settled", "payload", "producer", "queue", "reply",
         "sequence", "stage", "timestamp_us", "twin",
     )  # fmt: skip
 
@@ -47,14 +51,25 @@ class PushEntry:
         self.sequence = sequence
         self.expected = expected
         self.stage: Stage = stage
-        self.columns: pa.Buffer = payload.serialize()  # as the journal will have it
-        self.bytes: int = self.columns.size
+        self._columns: pa.Buffer | None = None
+        size: int = payload.get_total_buffer_size()
+        if size < SMALL_BYTES:  # likely to be gathered with others before it is serialized
+            self.bytes = size + _MESSAGE_BYTES
+        else:
+            self.bytes = self.columns.size
         self.first = -1
         self.timestamp_us = 0
         self.error: Exception | None = None  # why nothing is written for it
         self.twin: Pushed | None = None  # the same push, made before
         self.on_settled: Callable[[int], None] | None = None  # gives the admitted bytes back
         self.reply: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+
+    @property
+    def columns(self) -> pa.Buffer:
+        """The payload as the journal will have it."""
+        if self._columns is None:
+            self._columns = self.payload.serialize()
+        return self._columns
 
     def prepare(self) -> None:
         self.queue.assign(self)

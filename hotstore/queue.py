@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from coldstore.clock import Clock
 from coldstore.coldqueue import ColdQueue
-from coldstore.errors import Conflict, DataLoss, Unavailable
+from coldstore.errors import Conflict, DataLoss, Fenced, JjqError
 from coldstore.queue import QueueSettings
 from hotstore import records
 from hotstore.admission import Usage
@@ -22,10 +22,8 @@ from hotstore.committer import Committer
 from hotstore.journal import Record
 from hotstore.port import QueueInfo
 from hotstore.producers import Producers, Pushed
-from hotstore.push import PushEntry
+from hotstore.push import SMALL_BYTES, PushEntry
 from hotstore.tail import TailBlock
-
-_SMALL_BYTES = 16 * 1024  # payloads below are gathered into one record; copying larger ones costs more
 
 
 class HotQueue:
@@ -39,6 +37,11 @@ class HotQueue:
         self.name = settings.name
         self.content = settings.content
         self.cold: ColdQueue | None = None  # opened when the queue is first used
+        self.open = False  # requests are served; else they go through the registry, and may have to wait
+        self.epoch = 0  # of this node's tenure; 0 where it is the only node
+        self.standing = records.SETTLED
+        self.barred: Fenced | None = None  # set while another node is about to serve it: nothing is written
+        self.gate: asyncio.Future[None] | None = None  # done when it is decided who serves the queue
         self.first = 0
         self.next = 0
         self.promised = 0  # the journal says that elements before it were acknowledged
@@ -59,7 +62,7 @@ class HotQueue:
         self._group: list[PushEntry] = []
         self._writes: list[tuple[pa.RecordBatch, int]] = []  # payloads of the group, and their bytes
         self._readers: set[asyncio.Future[None]] = set()
-        self._ended: Unavailable | None = None
+        self._ended: JjqError | None = None
         self._cold_waiters: list[tuple[int, PushEntry]] = []
 
     # The writer ---------------------------------------------------------------------------------
@@ -71,7 +74,10 @@ class HotQueue:
             self.stamped_us = max(self._clock.now_us(), self.last_us)
         self._group.append(entry)
         try:
-            entry.twin = self._twin(entry)
+            if self.barred is not None:
+                raise self.barred.with_traceback(None)
+            if entry.producer is not None:
+                entry.twin = self._twin(entry, entry.producer)
             if entry.twin is None and entry.expected is not None and entry.expected != self._assigned:
                 raise Conflict(
                     f"queue {self.name}: the push expected offset {entry.expected} but the next is "
@@ -91,31 +97,33 @@ class HotQueue:
             self._committer.want_written()
         self._committer.touch(self)
 
-    def _twin(self, entry: PushEntry) -> Pushed | None:
-        if entry.producer is None or entry.sequence is None:
+    def _twin(self, entry: PushEntry, producer: str) -> Pushed | None:
+        if entry.sequence is None:
             return None
-        last = self._sequences.get(entry.producer)
+        last = self._sequences.get(producer)
         if last is None:
-            return self.producers.find(entry.producer, entry.sequence)
+            return self.producers.find(producer, entry.sequence)
         if entry.sequence == last + 1:
             return None
         for other in self._group:
             if other.producer == entry.producer and other.sequence == entry.sequence and other.first >= 0:
                 return Pushed(entry.sequence, other.first, other.payload.num_rows, self.stamped_us)
-        known = self.producers.find(entry.producer, entry.sequence) if entry.sequence < last else None
+        known = self.producers.find(producer, entry.sequence) if entry.sequence < last else None
         if known is None:
             raise Conflict(
-                f"producer {entry.producer!r} went from sequence {last} to {entry.sequence}: "
+                f"producer {producer!r} went from sequence {last} to {entry.sequence}: "
                 f"push {last + 1} first, in order"
             )
         return known
 
     def records(self) -> list[Record]:
         """The group's pushes as few records: neighbours that are small go together."""
+        if len(self._group) == 1:
+            return [self._record(self._group)]  # it has offsets, else nobody had asked for records
         made: list[Record] = []
         run: list[PushEntry] = []
         for entry in [e for e in self._group if e.first >= 0]:
-            if run and (entry.bytes >= _SMALL_BYTES or run[-1].bytes >= _SMALL_BYTES):
+            if run and (entry.bytes >= SMALL_BYTES or run[-1].bytes >= SMALL_BYTES):
                 made.append(self._record(run))
                 run = []
             run.append(entry)
@@ -188,7 +196,7 @@ class HotQueue:
         if self._ended is not None:
             raise self._ended.with_traceback(None)
 
-    def end_waits(self, error: Unavailable) -> None:
+    def end_waits(self, error: JjqError) -> None:
         """Nothing will come any more: tell those who wait for elements, or for the cold store."""
         self._ended = error
         self.wake()
@@ -285,5 +293,5 @@ class HotQueue:
         s = self.settings
         return [
             self.number, s.name, s.id, s.content, s.block_bytes, s.block_seconds, s.created_us,
-            self.next, self.cold_offset, self.last_us,
+            self.next, self.cold_offset, self.last_us, *([self.epoch, self.standing] if self.epoch else []),
         ]  # fmt: skip

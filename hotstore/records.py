@@ -7,8 +7,10 @@ A journal record is a kind and a payload. Integers are little-endian.
                the payload columns as one Arrow IPC record batch (schema by the queue's content)
     POSITIONS  n × (subscriber u64 · previous i64 · offset i64)
     SEALED     n × (queue u64 · cold offset i64): what lies before is in the cold store
-    QUEUES, SUBSCRIBERS, GONE, PRODUCERS
-               JSON arrays of rows; each row replaces what was known of its number
+    QUEUES, SUBSCRIBERS, GONE, PRODUCERS, LEFT
+               JSON arrays of rows; each row replaces what was known of its number. LEFT names queues that
+               another node serves from now on. A QUEUES row ends with the epoch and the standing of the
+               queue where this node is one of several
 
 The last record about a queue, subscriber or producer wins, so a checkpoint is nothing but the same
 rows written again, in chunks, while other records go on between them. Kinds are never renumbered.
@@ -35,7 +37,13 @@ QUEUES: Final = 4
 SUBSCRIBERS: Final = 5
 GONE: Final = 6
 PRODUCERS: Final = 7
-KINDS: Final = frozenset({PUSH, POSITIONS, SEALED, QUEUES, SUBSCRIBERS, GONE, PRODUCERS})
+LEFT: Final = 8
+KINDS: Final = frozenset({PUSH, POSITIONS, SEALED, QUEUES, SUBSCRIBERS, GONE, PRODUCERS, LEFT})
+
+# The standing of a queue, in its row
+SETTLED: Final = 0
+LEAVING: Final = 1  # perhaps another node's by now: only its shards document tells
+ARRIVING: Final = 2  # its subscribers and producers are not all in the journal yet
 
 _PUSH = struct.Struct("<QqqII")
 _PART = struct.Struct("<IIqH")

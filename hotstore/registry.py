@@ -7,19 +7,22 @@ opened when it is first used, so that starting costs nothing for queues that nob
 from __future__ import annotations
 
 import asyncio
+import heapq
 import logging
 from collections.abc import Callable, Iterable
 
 from coldstore.clock import Clock
 from coldstore.coldqueue import ColdQueue
-from coldstore.errors import DataLoss, InvalidInput, JjqError, NotFound
+from coldstore.errors import DataLoss, Fenced, InvalidInput, JjqError, NotFound
 from coldstore.paths import check_name
 from coldstore.queue import QueueSettings
 from coldstore.store import ColdStore
 from hotstore import records
 from hotstore.admission import Usage
+from hotstore.arrival import arrive
 from hotstore.committer import Committer
 from hotstore.entries import chunks, commit_state
+from hotstore.owners import Alone, Claim, Owners
 from hotstore.queue import HotQueue
 from hotstore.runner import Runner
 from hotstore.subscriber import Subscriber
@@ -31,8 +34,15 @@ class Registry:
     """Finds queues and subscribers, and opens queues once."""
 
     def __init__(
-        self, cold: ColdStore, committer: Committer, runner: Runner, clock: Clock, usage: Usage
+        self,
+        cold: ColdStore,
+        committer: Committer,
+        runner: Runner,
+        clock: Clock,
+        usage: Usage,
+        owners: Owners | None = None,
     ) -> None:
+        self._owners = owners or Alone()
         self._cold = cold
         self._committer = committer
         self._runner = runner
@@ -59,6 +69,7 @@ class Registry:
         queue = HotQueue(number, settings, self._clock, self._committer, self._usage)
         queue.on_grown = self._grown
         self.changed_queues.add(queue)
+        self.gone.discard(settings.id)
         self.queues[queue.name] = queue
         self.by_number[number] = queue
         return queue
@@ -67,10 +78,18 @@ class Registry:
         """The journal has records of a queue with this number, so no other one may get it."""
         self._next_queue = max(self._next_queue, number + 1)
 
-    def _drop_queue(self, queue: HotQueue) -> None:
-        """The journal does not know of it."""
+    def forget(self, number: int) -> None:
+        """The queue is not this node's, or the journal does not know of it."""
+        queue = self.by_number.pop(number, None)
+        if queue is None:
+            return
+        if self.queues.get(queue.name) is queue:
+            del self.queues[queue.name]
         self.changed_queues.discard(queue)
-        del self.queues[queue.name], self.by_number[queue.number]
+        self.gone.add(queue.settings.id)
+        for subscriber in self._named.pop(number, {}).values():
+            self.subscribers.pop(subscriber.number, None)
+            self.changed_subscribers.discard(subscriber)
 
     def _grown(self, queue: HotQueue) -> None:
         self.changed_queues.add(queue)
@@ -113,7 +132,7 @@ class Registry:
     async def queue(self, name: str) -> HotQueue:
         """The queue, opened; `NotFound` where there is none."""
         queue = self.queues.get(name)
-        if queue is not None and queue.cold is not None:
+        if queue is not None and queue.open:
             return queue
         return await asyncio.shield(self.open_soon(check_name(name)))
 
@@ -131,16 +150,40 @@ class Registry:
         if not task.cancelled():
             task.exception()  # whoever asked gets it; where nobody did, the next one will
 
-    async def all(self) -> list[HotQueue]:
-        """All queues by name, opened side by side; one that cannot be opened as the journal knows it."""
-        names = sorted(self.queues)
+    async def all(self, after: str = "", limit: int | None = None) -> list[HotQueue]:
+        """Queues by name, those after `after`, opened side by side; one that cannot be opened as the
+        journal knows it."""
+        return await self._opened_all(in_order(self.queues, after, limit))
+
+    async def all_subscribers(self, after: str = "", limit: int | None = None) -> list[Subscriber]:
+        """Subscribers of all queues by queue and name, those after the id `after`."""
+        queue, _, name = after.partition("/")
+        with_some = {each.queue.name for each in self.subscribers.values() if each.queue.name >= queue}
+        wanted: dict[str, list[str]] = {}
+        room = limit
+        for each in sorted(with_some):
+            if room is not None and room <= 0:
+                break
+            named = self.of(self.queues[each])
+            wanted[each] = in_order(named, name if each == queue else "", room)
+            room = None if room is None else room - len(wanted[each])
+        found = [self.of(each) for each in await self._opened_all(list(wanted))]
+        # One that was deleted while its queue was opened is not there any more.
+        return [
+            named[name]
+            for named, names in zip(found, wanted.values(), strict=True)
+            for name in names
+            if name in named
+        ]
+
+    async def _opened_all(self, names: list[str]) -> list[HotQueue]:
         opened = await asyncio.gather(*(self.queue(name) for name in names), return_exceptions=True)
         for name, queue in zip(names, opened, strict=True):
             if isinstance(queue, BaseException) and not isinstance(queue, JjqError):
                 raise queue
             if isinstance(queue, JjqError):
                 log.warning("queue %s cannot be opened: %s", name, queue)
-        return [self.queues[name] for name in names]
+        return [self.queues[name] for name in names if name in self.queues]
 
     async def subscriber(self, subscriber_id: str) -> Subscriber:
         """The subscriber `<queue>/<name>`; `NotFound` where there is none."""
@@ -152,11 +195,11 @@ class Registry:
         check_name(queue_name)
         check_name(name, "subscriber")
         queue = self.queues.get(queue_name)
-        if queue is None or queue.cold is None:
+        if queue is None or not queue.open:
             queue = await self.queue(queue_name)
         found = self.of(queue).get(name)
         if found is None:
-            raise NotFound(f"queue {queue_name} has no subscriber {name}: create it first")
+            raise NotFound(f"queue {queue_name} has no subscriber {name}: create it, or correct the name")
         return found
 
     async def create(self, settings: QueueSettings) -> HotQueue:
@@ -205,7 +248,13 @@ class Registry:
         return found
 
     async def _open(self, name: str) -> HotQueue:
+        while (known := self.queues.get(name)) is not None and known.gate is not None:
+            await asyncio.shield(known.gate)  # it is being handed over: soon another node's, or ours again
+        if known is not None and (known.standing == records.LEAVING or self._owners.doubts(known.epoch)):
+            known = await self._confirmed(known)
+        claim = await self._owners.claim(name) if known is None else None
         try:
+            # Only now, since the last owner's last blocks must be seen.
             cold = await self._runner.run(lambda: self._cold.open_queue(name))
         except NotFound:
             if name not in self.queues:
@@ -215,19 +264,53 @@ class Registry:
             ) from None
         queue = self.queues.get(name)
         if queue is not None:
-            before = queue.unsealed_bytes
-            reconcile(queue, cold, [subscriber.offset for subscriber in self.of(queue).values()])
-            self._usage.unsealed_bytes += queue.unsealed_bytes - before
-            self.blocks_changed(queue)
-            return queue
+            return self._reopened(queue, cold)
+        return await self._arrived(claim, cold) if claim is not None else await self._open(name)
+
+    def _reopened(self, queue: HotQueue, cold: ColdQueue) -> HotQueue:
+        before = queue.unsealed_bytes
+        reconcile(queue, cold, [subscriber.offset for subscriber in self.of(queue).values()])
+        self._usage.unsealed_bytes += queue.unsealed_bytes - before
+        self.blocks_changed(queue)
+        return queue
+
+    async def _arrived(self, claim: Claim, cold: ColdQueue) -> HotQueue:
         fresh = self._fresh(cold.settings)
+        fresh.epoch = claim.epoch
         try:
-            await commit_state(self._committer, lambda: [records.rows(records.QUEUES, [fresh.row()])])
+            await arrive(self, self._committer, fresh, claim.state)
         except JjqError:
-            self._drop_queue(fresh)
+            self.forget(fresh.number)
             raise
-        reconcile(fresh, cold)  # only now is it open: a push before its row would be lost in a restart
+        # Only now is it open: a push before its row would be lost in a restart.
+        reconcile(fresh, cold, [subscriber.offset for subscriber in self.of(fresh).values()])
         return fresh
+
+    async def _confirmed(self, queue: HotQueue) -> HotQueue | None:
+        """A queue of which the journal is not sure whose it is; None if it has left, and may have returned."""
+        number = queue.number
+        try:
+            epoch = await self._owners.confirm(queue.name, queue.epoch)
+        except Fenced as error:
+            if queue.standing != records.LEAVING:
+                queue.damage = DataLoss(
+                    f"queue {queue.name} was taken over by node {error.owner} without what this disk has of it: keep "
+                    f"the data directory if that matters, and start this node with a new one"
+                )
+                raise
+            # All of it was sealed before it changed hands.
+            await commit_state(self._committer, lambda: [records.rows(records.LEFT, [[number]])])
+            self.forget(number)
+            return None
+        queue.epoch, queue.standing, queue.barred = epoch, records.SETTLED, None
+        await commit_state(self._committer, lambda: [records.rows(records.QUEUES, [queue.row()])])
+        return queue
+
+
+def in_order(names: Iterable[str], after: str, limit: int | None) -> list[str]:
+    """The names that come after `after`, the first `limit` of them; a few of many are not sorted all."""
+    rest = (name for name in names if name > after)
+    return sorted(rest) if limit is None else heapq.nsmallest(limit, rest)
 
 
 def reconcile(queue: HotQueue, cold: ColdQueue, positions: Iterable[int] = ()) -> None:
@@ -261,6 +344,7 @@ def reconcile(queue: HotQueue, cold: ColdQueue, positions: Iterable[int] = ()) -
     queue.last_us = max(queue.last_us, last.max_timestamp_us if last is not None else 0)
     queue.start_tail()
     queue.cold = cold
+    queue.open = True
     if queue.damage is not None:
         log.error("%s", queue.damage)
 

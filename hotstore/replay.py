@@ -26,6 +26,9 @@ class Replay:
     def run(self, journal: Journal) -> None:
         for batch in journal.recover():
             self._apply(batch)
+        for queue in list(self._registry.by_number.values()):
+            if queue.standing == records.ARRIVING:
+                self._registry.forget(queue.number)  # it is claimed again when it is asked for
         for damage in journal.damage:
             if damage.kind == "corrupt":
                 self._doubt(damage)
@@ -65,6 +68,9 @@ class Replay:
                 self._gone(payload)
             case records.PRODUCERS:
                 self._producers(payload)
+            case records.LEFT:
+                for (number,) in records.read_rows(payload):
+                    self._registry.forget(number)
             case unknown:
                 raise DataLoss(
                     f"the journal has a record of unknown kind {unknown}: start the version that wrote it"
@@ -125,6 +131,7 @@ class Replay:
                 next_,
                 cold_offset,
                 last_us,
+                *where,
             ) = row
             queue = self._registry.by_number.get(number)
             if queue is None:
@@ -135,6 +142,7 @@ class Replay:
             self._sealed(number, cold_offset)
             queue.promised = max(queue.promised, next_)
             queue.last_us = max(queue.last_us, last_us)
+            queue.epoch, queue.standing = where or (0, records.SETTLED)
             for push, sequence in self._early.pop(number, ()):
                 self._push(push, sequence)
             self._heard[number] = heard

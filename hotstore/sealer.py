@@ -140,7 +140,7 @@ class Sealer:
         if cold is None:
             raise DataLoss(f"queue {queue.name} has no cold store")
         table = block.table()
-        cold.write_block(table, final=block.bytes >= queue.settings.block_bytes)
+        cold.write_block(table, final=block.bytes >= queue.settings.block_bytes, epoch=queue.epoch)
         return one_batch(table) if self._readers(queue, block) else None
 
     def _readers(self, queue: HotQueue, block: TailBlock) -> list[Subscriber]:

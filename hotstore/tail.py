@@ -9,13 +9,13 @@ pushes read as fast as one push of a million, at a cost of two copies of each el
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import chain
+from itertools import accumulate, chain
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from coldstore.batch import TIMESTAMP, stamp_each
+from coldstore.batch import TIMESTAMP, payload_bytes, stamp_each
 from coldstore.errors import check
 
 _GATHER = 32
@@ -26,12 +26,19 @@ _STAMP_BYTES = 16  # what offset and timestamp add to an element
 class _Chunk:
     """Elements that were pushed together or gathered; `batch` is made when it is first asked for."""
 
-    __slots__ = ("_batch", "payload", "times")
+    __slots__ = ("_batch", "_ends", "payload", "times")
 
     def __init__(self, payload: pa.RecordBatch, times: list[tuple[int, int]]) -> None:
         self.payload = payload
         self.times = times  # how many elements, and their timestamp, in order
         self._batch: pa.RecordBatch | None = None
+        self._ends: list[int] | None = None  # how many elements there are up to each of `times`
+
+    def time_at(self, row: int) -> int:
+        """Timestamp of one element."""
+        if self._ends is None:
+            self._ends = list(accumulate(rows for rows, _ in self.times))
+        return self.times[bisect_right(self._ends, row)][1]
 
     def batch(self, first: int) -> pa.RecordBatch:
         if self._batch is None:
@@ -118,6 +125,11 @@ class TailBlock:
             have, size = have + batch.num_rows, size + batch.nbytes
         return cut(pa.concat_batches(found), max_bytes)
 
+    def time_of(self, position: int) -> int:
+        """Timestamp of one element, found without making a batch of it."""
+        index = bisect_right(self._starts, position) - 1
+        return self._chunks[index].time_at(position - self._starts[index])
+
     def table(self) -> pa.Table:
         """All of it, without a copy. Called by the sealer's thread once the block is frozen."""
         chunks = zip(self._chunks, self._starts, strict=True)
@@ -160,7 +172,7 @@ class TailBlock:
 
 def cut(batch: pa.RecordBatch, max_bytes: int) -> pa.RecordBatch:
     """`batch`, shortened until it has at most `max_bytes` or one element."""
-    while batch.num_rows > 1 and (size := batch.nbytes) > max_bytes:
+    while batch.num_rows > 1 and (size := payload_bytes(batch)) > max_bytes:
         batch = batch.slice(0, max(1, min(batch.num_rows - 1, int(batch.num_rows * max_bytes / size))))
     return batch
 

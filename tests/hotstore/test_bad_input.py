@@ -93,7 +93,9 @@ async def test_an_unknown_queue_or_subscriber_is_not_found(world: World, name: s
         lambda s: s.wakeup(f"q/{name}"),
         lambda s: s.delete_subscriber(f"q/{name}"),
     ):
-        await refused(world, call, NotFound, f"queue q has no subscriber {name}: create it first")
+        await refused(
+            world, call, NotFound, f"queue q has no subscriber {name}: create it, or correct the name"
+        )
 
 
 @pytest.mark.parametrize("subscriber", ["s", "", "/", "q/", "/s", "q/s/x", "q/../s", 7, None, "x" * 10_000])

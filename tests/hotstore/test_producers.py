@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coldstore.errors import Conflict, InvalidInput
-from hotstore.limits import PRODUCER_RECEIPTS_MAX, PRODUCERS_MAX
+from coldstore.limits import PRODUCER_RECEIPTS_MAX
+from hotstore.limits import PRODUCERS_MAX
 from hotstore.producers import Producers, Pushed, check_identity
 from tests.hotstore.journaled import push_batch
 from tests.hotstore.kit import BLOCK_BYTES, World, push, read_all

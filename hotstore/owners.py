@@ -1,0 +1,61 @@
+"""Whose a queue is: the port through which a hot store that is one of several asks, and `Alone`, the default.
+
+It is asked when a queue is opened that the journal does not name, or names in doubt: never on the way of
+a push. A queue that the journal names without doubt is this node's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """What a queue is besides its elements; it goes with the queue from node to node.
+
+    Rows as in the journal, without numbers: subscribers are (name, start, clamp, created, previous,
+    offset, asleep), producers (name, receipts).
+    """
+
+    next: int = 0  # elements before it were acknowledged
+    last_us: int = 0
+    subscribers: list[list[Any]] = field(default_factory=list)
+    producers: list[list[Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A queue is this node's, since `epoch`."""
+
+    epoch: int
+    state: QueueState = field(default_factory=QueueState)
+
+
+class Owners(Protocol):
+    """Knows who serves which queue."""
+
+    async def claim(self, queue: str) -> Claim:
+        """Whether to serve a queue that the journal does not name; `Fenced` if it is another node's."""
+        ...
+
+    async def confirm(self, queue: str, epoch: int) -> int:
+        """The epoch of a queue that the journal names in doubt; `Fenced` if it is another node's by now."""
+        ...
+
+    def doubts(self, epoch: int) -> bool:
+        """Whether a queue that the journal has with this epoch must be confirmed before it is served."""
+        ...
+
+
+class Alone:
+    """The only node there is: every queue is its own, and nobody needs to be asked."""
+
+    async def claim(self, queue: str) -> Claim:
+        return Claim(0)
+
+    async def confirm(self, queue: str, epoch: int) -> int:
+        return epoch
+
+    def doubts(self, epoch: int) -> bool:
+        return False
