@@ -1,0 +1,85 @@
+"""Reading a queue that another node owns: its cold blocks, which are for everyone."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import AsyncGenerator
+
+import pyarrow as pa
+
+from coldstore.coldqueue import ColdQueue
+from coldstore.errors import OutOfRange
+from coldstore.limits import READ_BATCH_BYTES
+from coldstore.metadata import BlockMetadata
+from coldstore.store import ColdStore
+from hotstore.hotblocks import one_batch
+from hotstore.port import BlockInfo
+from hotstore.runner import Runner
+from hotstore.tail import cut
+from sharding.limits import HISTORY_QUEUES_MAX
+
+
+class History:
+    """Opens queues for reading, and looks for new blocks when asked beyond those it knows."""
+
+    def __init__(self, cold: ColdStore, runner: Runner) -> None:
+        self._cold = cold
+        self._runner = runner
+        self._open: OrderedDict[str, ColdQueue] = OrderedDict()
+
+    async def read(self, queue: str, start: int, end: int) -> AsyncGenerator[pa.RecordBatch, None]:
+        """Elements `start`..`end`; `OutOfRange` where the cold store does not have them all."""
+        cold = await self._queue(queue, end)
+        if not cold.first_offset <= start <= end <= cold.next_offset:
+            raise OutOfRange(
+                f"queue {queue} has {cold.first_offset}..{cold.next_offset} in the cold store, not {start}..{end}: "
+                f"ask its owner for the rest",
+                first=cold.first_offset,
+                next=cold.next_offset,
+            )
+        while start < end:
+            block = cold.block_for(start)
+            table = await self._runner.run(lambda: cold.read_block(block, start, end))  # noqa: B023 - awaited here
+            batch = one_batch(table)
+            start = min(block.next, end)
+            while batch.num_rows:
+                part = cut(batch, READ_BATCH_BYTES)
+                yield part
+                batch = batch.slice(part.num_rows)
+
+    async def blocks(self, queue: str) -> list[BlockInfo]:
+        """All cold blocks as they are now."""
+        cold = await self._queue(queue, None)
+        return [_info(queue, block) for block in cold.list_blocks()]
+
+    async def _queue(self, name: str, needed: int | None) -> ColdQueue:
+        """The queue, opened; looked at again if it may have more than we know and that is `needed`."""
+        found = self._open.get(name)
+        if found is None:
+            found = await self._runner.run(lambda: self._cold.open_queue(name))
+            self._open[name] = found
+            while len(self._open) > HISTORY_QUEUES_MAX:
+                self._open.popitem(last=False)
+        elif needed is None or needed > found.next_offset:
+            await self._runner.run(found.refresh)
+        if name in self._open:
+            self._open.move_to_end(name)
+        return found
+
+
+def _info(queue: str, block: BlockMetadata) -> BlockInfo:
+    return BlockInfo(
+        id=block.first,
+        first_offset=block.first,
+        last_offset=block.last,
+        count=block.count,
+        kind=block.kind,
+        loaded=False,
+        min_timestamp_us=block.min_timestamp_us,
+        max_timestamp_us=block.max_timestamp_us,
+        raw_bytes=block.raw_bytes,
+        stored_bytes=block.stored_bytes,
+        sha256=block.sha256,
+        key=f"queues/{queue}/{block.path}",
+        subscribers=0,
+    )
