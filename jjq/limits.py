@@ -38,15 +38,23 @@ MESSAGE_FIELDS_MAX: Final = 64  # at the top level; no message of ours has as ma
 ERROR_BYTES_MAX: Final = 1_000  # an error travels in trailers, three times encoded
 STREAM_MESSAGE_BYTES: Final = 512 * KIB  # elements in a message of a stream: the quickest size, measured
 WAIT_SECONDS_MAX: Final = 3_600.0
+PAGE_MAX: Final = 10_000  # entries of a list; the longest (subscribers, all names at their limit) take 8 MB
 
 # One client
 CALL_SECONDS: Final = 30.0  # budget of one verb, all its attempts together
 CONNECT_SECONDS: Final = 5.0
+OPERATOR_SECONDS: Final = 60.0  # budget of an operator's call: a move seals a block first
+MOVES_MAX: Final = 8  # shards that a plan moves at the same time
+PEER_SECONDS: Final = 10.0  # budget of a forwarded call; clients have a longer one, and try again
 BACKOFF_SECONDS: Final = 0.05
 BACKOFF_SECONDS_MAX: Final = 2.0
 CHANNEL_STREAMS_MAX: Final = 200  # long streams that share a connection, so that calls find room beside them
 CLIENT_BYTES_MAX: Final = 32 * MIB  # pushes of one queue that are on their way
 ATTEMPT_SECONDS: Final = 10.0  # one attempt of a verb, where there are other servers to ask
+PAGE_ENTRIES: Final = 1_000  # of a list, asked for at once
+HINTS_MAX: Final = 100_000  # queues whose owner a client remembers
+REDIRECTS_MAX: Final = 3  # hints that a read follows without an element in between
+HINT_SECONDS: Final = 60.0  # a server that a hint names and that cannot be reached is left alone for so long
 CREDIT_ELEMENTS: Final = 100_000
 CREDIT_BYTES: Final = 16 * MIB
 
@@ -56,3 +64,4 @@ check(CLIENT_KEEPALIVE_SECONDS > PING_SECONDS_MIN, "our own clients would be cut
 check(CHANNEL_STREAMS_MAX < STREAMS_MAX, "streams would leave no room for calls")
 check(BACKOFF_SECONDS <= BACKOFF_SECONDS_MAX < CALL_SECONDS, "backoff exceeds budget")
 check(MESSAGE_BYTES_MAX > BATCH_BYTES_MAX, "a batch must fit into a message")
+check(PAGE_ENTRIES <= PAGE_MAX, "our own clients would ask for more than they get")

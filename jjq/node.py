@@ -7,13 +7,13 @@ settings here and asks nobody else for them.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from coldstore.chance import Chance
 from coldstore.clock import Clock
 from coldstore.errors import InvalidInput
-from coldstore.limits import GIB, MIB
+from coldstore.limits import BATCH_BYTES_MAX, GIB, MIB
 from coldstore.objects.cache import BlockCache
 from coldstore.objects.open import open_objects
 from coldstore.objects.settings import S3Settings
@@ -21,6 +21,11 @@ from coldstore.store import ColdStore
 from hotstore.engine import Engine
 from hotstore.opening import open_engine
 from hotstore.settings import HotSettings
+from sharding import member
+from sharding.keeper import TenureSettings
+from sharding.limits import JOURNAL_FLUSH_SECONDS
+from sharding.member import Member, MemberSettings
+from sharding.ports import JournalKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,10 @@ class NodeSettings:
     hot: HotSettings = field(default_factory=HotSettings)
     cache_disk_bytes: int = 4 * GIB  # of blocks fetched from a far store
     cache_memory_bytes: int = 64 * MIB
+    node: str | None = None  # its name among others; None: it is the only one, and asks nobody
+    journal: JournalKind = "disk"
+    tenure: TenureSettings = field(default_factory=TenureSettings)
+    flush_seconds: float = JOURNAL_FLUSH_SECONDS  # of a journal on object storage
 
     @property
     def cold_url(self) -> str:
@@ -40,10 +49,25 @@ class NodeSettings:
 
 
 async def open_node(settings: NodeSettings, clock: Clock, chance: Chance) -> Engine:
-    """Open everything; `close` of what is returned, or of its `store`, closes everything."""
-    _make_directory(settings.data)
-    cold = await asyncio.to_thread(open_cold, settings, clock, chance)
+    """Open a node that is alone; `close` of what is returned, or of its `store`, closes everything."""
+    cold = await _prepare(settings, clock, chance)
     return await open_engine(settings.data, cold, settings=settings.hot, clock=clock, chance=chance)
+
+
+async def open_member(settings: NodeSettings, clock: Clock, chance: Chance) -> Member:
+    """Open a node among others, or one whose journal is on object storage; `close` closes everything."""
+    cold = await _prepare(settings, clock, chance)
+    hot = settings.hot
+    if settings.journal == "s3":  # a large group costs no more puts, and its parts are put side by side
+        hot = replace(hot, group_bytes_max=BATCH_BYTES_MAX)
+    node = settings.node or "local"
+    wanted = MemberSettings(node, settings.journal, hot, settings.tenure, settings.flush_seconds)
+    return await member.open_member(settings.data, cold, wanted, clock, chance)
+
+
+async def _prepare(settings: NodeSettings, clock: Clock, chance: Chance) -> ColdStore:
+    _make_directory(settings.data)
+    return await asyncio.to_thread(open_cold, settings, clock, chance)
 
 
 def open_cold(settings: NodeSettings, clock: Clock, chance: Chance) -> ColdStore:

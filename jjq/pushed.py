@@ -8,7 +8,7 @@ from collections.abc import Generator
 from functools import partial
 from typing import Any
 
-from hotstore.port import Receipt
+from coldstore.answers import Receipt
 from jjq.gather import Batch, Gather
 
 _INTERNALS = frozenset(vars(concurrent.futures.Future[Receipt]()))

@@ -26,9 +26,14 @@ from coldstore.limits import GIB, MIB
 from coldstore.objects.settings import S3Settings
 from coldstore.paths import check_name
 from hotstore.settings import HotSettings
+from jjq.clustering import ClusterSettings
 from jjq.limits import GRACE_SECONDS, PORT
 from jjq.node import NodeSettings
-from jjq.server.settings import ServerSettings, Tls
+from jjq.remote.settings import ClientTls
+from jjq.server.settings import Plaintext, ServerSettings, Tls, split_address
+from sharding.keeper import TenureSettings
+from sharding.limits import JOURNAL_FLUSH_SECONDS, LEASE_SECONDS
+from sharding.nodes import NodesSettings
 
 _PREFIX = "JJQ_"
 
@@ -41,8 +46,11 @@ class Settings(BaseSettings):
     data: Path = Path("jjq-data")
     listen: str = f"127.0.0.1:{PORT}"
     cold: str | None = None
-    node: str = "local"
+    node: str | None = None
     journal: str = "disk"
+    lease_seconds: float = LEASE_SECONDS
+    journal_flush_seconds: float = JOURNAL_FLUSH_SECONDS
+    advertise: str | None = None
 
     s3_endpoint: str | None = None
     s3_region: str | None = None
@@ -52,6 +60,7 @@ class Settings(BaseSettings):
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     tls_client_ca: Path | None = None
+    plaintext: Plaintext = "warn"
 
     metrics_listen: str | None = None
     reflection: bool = False
@@ -91,23 +100,22 @@ class Settings(BaseSettings):
             raise InvalidInput(_line(error, given, from_environment, config)) from None
         settings.node_settings()
         settings.server_settings()
+        settings.cluster_settings()
         return settings
 
     @field_validator("node")
     @classmethod
-    def _check_node(cls, node: str) -> str:
+    def _check_node(cls, node: str | None) -> str | None:
         try:
-            return check_name(node, "node")
+            return None if node is None else check_name(node, "node")
         except InvalidInput as error:
             raise ValueError(str(error)) from None
 
     @field_validator("journal")
     @classmethod
     def _check_journal(cls, journal: str) -> str:
-        if journal == "s3":
-            raise ValueError("this version has no journal on object storage yet; use disk")
-        if journal != "disk":
-            raise ValueError(f"{journal!r} is not known; use disk")
+        if journal not in {"disk", "s3"}:
+            raise ValueError(f"{journal!r} is not known; use disk or s3")
         return journal
 
     def node_settings(self) -> NodeSettings:
@@ -133,6 +141,22 @@ class Settings(BaseSettings):
                 seal_on_close=self.seal_on_close,
             ),
             cache_disk_bytes=self.cache_bytes_max,
+            node=self.node if self.journal == "disk" else self.node or "local",
+            journal="s3" if self.journal == "s3" else "disk",
+            tenure=TenureSettings.for_lease(self.lease_seconds),
+            flush_seconds=self.journal_flush_seconds,
+        )
+
+    def cluster_settings(self) -> ClusterSettings:
+        """What makes this node one of several."""
+        if self.advertise is not None:
+            split_address(self.advertise, "advertise")
+        tls = self._tls()
+        return ClusterSettings(
+            journal="s3" if self.journal == "s3" else "disk",
+            advertise=self.advertise,
+            tls=None if tls is None else ClientTls(tls.client_ca, tls.certificate, tls.key),
+            nodes=NodesSettings.for_lease(self.lease_seconds),
         )
 
     def server_settings(self) -> ServerSettings:
@@ -140,6 +164,7 @@ class Settings(BaseSettings):
         return ServerSettings(
             listen=self.listen,
             tls=self._tls(),
+            plaintext=self.plaintext,
             metrics=self.metrics_listen,
             reflection=self.reflection,
             grace_seconds=self.grace_seconds,

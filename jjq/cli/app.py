@@ -11,7 +11,7 @@ from importlib.metadata import version
 from cyclopts import App, CycloptsError
 
 from coldstore.errors import JjqError
-from jjq.cli import exits, pop, push, queue, subscriber
+from jjq.cli import exits, node, pipeline, pop, push, queue, shard, subscriber
 from jjq.cli.bench import bench
 from jjq.cli.serve import serve
 from jjq.cli.verify import verify
@@ -34,7 +34,7 @@ def make_app() -> App:
     )
     for command in (
         serve, push.push, pop.pop, pop.peek, pop.tail, pop.replay, queue.blocks, verify, bench,
-        queue.app, subscriber.app,
+        queue.app, subscriber.app, node.app, shard.app, pipeline.app,
     ):  # fmt: skip
         app.command(command)
     app.register_install_completion_command(help="Install completion for your shell (bash, zsh or fish).")

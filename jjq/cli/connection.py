@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import socket
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from coldstore.errors import Unavailable
-from jjq.limits import PORT
+from coldstore.errors import InvalidInput, Unavailable
+from jjq.limits import OPERATOR_SECONDS, PORT
 
 if TYPE_CHECKING:
     from jjq.blocking import Client
+    from jjq.operating import BlockingOperator
+    from jjq.remote.settings import ClientTls
 
 _GROUP = "Connection"
 _KNOCK_SECONDS = 2.0
@@ -43,19 +45,31 @@ class Connection:
     def open(self) -> Client:
         """A client; use it as a context manager."""
         from jjq.blocking import connect
-        from jjq.remote.settings import ClientTls
 
         self._knock()
+        return connect(self.server, timeout=self.timeout, tls=self._tls())
+
+    def operator(self) -> AbstractContextManager[BlockingOperator]:
+        """An operator of the cluster."""
+        from jjq.operating import operator
+
+        self._knock()
+        return operator(self.server, timeout=max(self.timeout, OPERATOR_SECONDS), tls=self._tls())
+
+    def _tls(self) -> ClientTls | None:
+        from jjq.remote.settings import ClientTls
+
         if self.tls_ca is None and self.tls_certificate is None:
-            return connect(self.server, timeout=self.timeout)
-        tls = ClientTls(self.tls_ca, self.tls_certificate, self.tls_key)
-        return connect(self.server, timeout=self.timeout, tls=tls)
+            return None
+        return ClientTls(self.tls_ca, self.tls_certificate, self.tls_key)
 
     def _knock(self) -> None:
         """Fail at once, with advice, where nobody listens: a person should not wait for retries."""
         from jjq.remote.settings import split_targets
         from jjq.server.settings import split_address
 
+        if not self.timeout > 0:
+            raise InvalidInput(f"--timeout is {self.timeout:g}: give a number of seconds above 0")
         targets = split_targets(self.server)
         for target in targets:
             host, port = split_address(target, "server")
@@ -69,3 +83,5 @@ class Connection:
 HERE = Connection()
 
 Json = Annotated[bool, Parameter(name="--json", negative=())]
+AsJson = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON, for programs.")]
+Flag = Annotated[bool, Parameter(negative=())]

@@ -62,6 +62,10 @@ def peek(
 ) -> None:
     """Look at the next elements of a subscriber, which stays where it is.
 
+    ```
+    jjq peek orders/billing --max 5
+    ```
+
     Parameters
     ----------
     subscriber

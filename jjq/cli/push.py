@@ -88,7 +88,14 @@ def _push(producer: Producer, items: Iterator[Item]) -> tuple[Receipt | None, Re
         last = producer.push(value, key, headers)
         first = first or last
         count += 1
-    producer.flush()
+    try:
+        producer.flush()
+    except InvalidInput as error:
+        if error.position is None or count == 1:
+            raise
+        raise InvalidInput(
+            f"{error.message}; all that is right was pushed: push again only what is wrong"
+        ) from None
     if first is None or last is None:
         return None, None, 0
     return first.result(), last.result(), count
@@ -116,7 +123,7 @@ def _lines(file: Path | None) -> BinaryIO:
     try:
         return file.open("rb")
     except OSError as error:
-        raise InvalidInput(f"cannot read {file}: {error.strerror}") from None
+        raise InvalidInput(f"cannot read {file}: {error.strerror}; correct its path") from None
 
 
 def _size(file: Path | None) -> int | None:
@@ -128,7 +135,9 @@ def _headers(given: list[str]) -> Headers:
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise InvalidInput(f"--header {text!r} is not NAME=VALUE")
+            raise InvalidInput(
+                f"--header {text!r} is not NAME=VALUE; write for instance --header source=shop"
+            )
         headers[name] = value
     return headers or None
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import App
 
-from jjq.cli.connection import HERE, Connection, Json
+from jjq.cli.connection import HERE, AsJson, Connection
 from jjq.cli.output import bytes_text, print_fields, print_json, print_table
 from jjq.cli.sizes import size
 
@@ -25,7 +25,7 @@ def create(
     content: Literal["bytes", "text", "json"] = "bytes",
     block_bytes: str | None = None,
     block_seconds: float | None = None,
-    json: Json = False,
+    json: AsJson = False,
     at: Connection = HERE,
 ) -> None:
     """Create a queue; the same command again changes nothing.
@@ -54,8 +54,14 @@ def create(
 
 
 @app.command(name="list")
-def list_(*, json: Json = False, at: Connection = HERE) -> None:
-    """List all queues."""
+def list_(*, json: AsJson = False, at: Connection = HERE) -> None:
+    """List all queues.
+
+    ```
+    jjq queue list
+    jjq queue list --json | jq '.[].name'
+    ```
+    """
     with at.open() as client:
         found = client.list_queues()
     if json:
@@ -71,8 +77,12 @@ def list_(*, json: Json = False, at: Connection = HERE) -> None:
 
 
 @app.command
-def show(queue: str, /, *, json: Json = False, at: Connection = HERE) -> None:
+def show(queue: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
     """Show one queue.
+
+    ```
+    jjq queue show orders
+    ```
 
     Parameters
     ----------
@@ -83,8 +93,13 @@ def show(queue: str, /, *, json: Json = False, at: Connection = HERE) -> None:
         _show(client.get_queue(queue), json)
 
 
-def blocks(queue: str, /, *, json: Json = False, at: Connection = HERE) -> None:
+def blocks(queue: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
     """List the blocks of a queue, oldest first: in memory, and as Parquet files in the cold store.
+
+    ```
+    jjq blocks orders
+    jjq blocks orders --json | jq '.[].key'
+    ```
 
     Parameters
     ----------

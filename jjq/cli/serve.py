@@ -15,11 +15,13 @@ from jjq.cli import exits
 from jjq.cli.output import note
 
 if TYPE_CHECKING:
-    from hotstore.engine import Engine
+    from coldstore.chance import Chance
+    from coldstore.clock import Clock
     from jjq.server.server import Server
     from jjq.settings import Settings
 
 Level = Literal["debug", "info", "warning", "error"]
+Plain = Literal["warn", "refuse", "allow"]
 
 
 def _option(help: str, group: str = "Parameters") -> Parameter:
@@ -35,8 +37,13 @@ def serve(
     data: Annotated[Path | None, _option("Directory of journal and catalog [jjq-data].")] = None,
     listen: Annotated[str | None, _option("HOST:PORT; port 0 takes a free one [127.0.0.1:7575].")] = None,
     cold: Annotated[str | None, _option("History: a folder or s3://BUCKET/PREFIX [DATA/cold].")] = None,
-    node: Annotated[str | None, _option("Name of this node [local].")] = None,
-    journal: Annotated[str | None, _option("Where pushes are made durable; only disk so far.")] = None,
+    node: Annotated[str | None, _option("Name of this node among others [none: it is alone].")] = None,
+    journal: Annotated[
+        str | None, _option("Makes pushes durable: disk, or s3 (with history) [disk].")
+    ] = None,
+    journal_flush_seconds: Annotated[float | None, _option("Puts of that journal apart [0.05].")] = None,
+    lease_seconds: Annotated[float | None, _option("Silent for so long, a node is dead [10].")] = None,
+    advertise: Annotated[str | None, _option("HOST:PORT at which others reach this node.")] = None,
     metrics_listen: Annotated[str | None, _option("HOST:PORT of a page for Prometheus.")] = None,
     reflection: Annotated[bool | None, _option("Let anyone list the gRPC methods.")] = None,
     log: Annotated[Literal["text", "json"] | None, _option("Form of the log [text].")] = None,
@@ -47,9 +54,10 @@ def serve(
     s3_region: Annotated[str | None, _option("Region of the bucket.", _S3)] = None,
     tls_certificate: Annotated[Path | None, _option("PEM file; turns TLS on.", _TLS)] = None,
     tls_key: Annotated[Path | None, _option("PEM file of the certificate's key.", _TLS)] = None,
-    tls_client_ca: Annotated[Path | None, _option("PEM file that signed all clients' ones.", _TLS)] = None,
+    tls_client_ca: Annotated[Path | None, _option("PEM file of the authority of clients.", _TLS)] = None,
+    plaintext: Annotated[Plain | None, _option("If others reach us without TLS [warn].", _TLS)] = None,
     segment_bytes: Annotated[str | None, _option("Size of a journal file [64MiB].", _BUDGETS)] = None,
-    journal_bytes_max: Annotated[str | None, _option("Journal, then pushes wait [4GiB].", _BUDGETS)] = None,
+    journal_bytes_max: Annotated[str | None, _option("Journal; full: no pushes [4GiB].", _BUDGETS)] = None,
     unsealed_bytes_max: Annotated[str | None, _option("Memory, not yet cold [1GiB].", _BUDGETS)] = None,
     pending_bytes_max: Annotated[
         str | None, _option("Pushes on their way to disk [64MiB].", _BUDGETS)
@@ -68,7 +76,8 @@ def serve(
 
     ```
     jjq serve
-    jjq serve --data /var/lib/jjq --listen 0.0.0.0:7575 --cold s3://bucket/jjq
+    jjq serve --data /var/lib/jjq --cold s3://bucket/jjq
+    jjq serve --listen 0.0.0.0:7575 --tls-certificate node.crt --tls-key node.key
     jjq serve --config jjq.toml
     ```
 
@@ -76,6 +85,7 @@ def serve(
     durable in any case. Ends with 1 if the journal's disk fails.
     """
     flags = dict(locals())
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it would say of our settings, we say in one line
     from jjq.settings import Settings
 
     return run(Settings.load(flags, flags.pop("config")))
@@ -106,19 +116,49 @@ async def _serve(settings: Settings) -> int:
     from jjq.node import open_node
     from jjq.server.server import serve as start_server
 
-    clock = SystemClock()
-    engine = await open_node(settings.node_settings(), clock, SystemChance())
+    clock, chance, wanted = SystemClock(), SystemChance(), settings.node_settings()
+    if wanted.node is not None:
+        return await _serve_member(settings, clock, chance)
+    engine = await open_node(wanted, clock, chance)
     try:
         server = await start_server(engine.store, settings.server_settings(), clock=clock)
         _greet(settings, server)
-        failure = await _stopped(engine)
+        failure = await _stopped(engine.failed)
         await server.stop(0.0 if failure is not None else None)
     finally:
         await engine.close()
-    if failure is not None:
-        note(
-            f"jjq: the journal failed, so nothing more can be acknowledged: {failure}; mend the disk and start again"
+    return _ended(failure)
+
+
+async def _serve_member(settings: Settings, clock: Clock, chance: Chance) -> int:
+    """As one node of several: the router stands before the store, and others take over when this one dies."""
+    from jjq.clustering import Clustering
+    from jjq.node import open_member
+    from jjq.server.server import serve as start_server
+
+    wanted = settings.node_settings()
+    member = await open_member(wanted, clock, chance)
+    try:
+        cluster = Clustering(
+            member.engine, member.ownership, member.objects, settings.cluster_settings(), clock, chance
         )
+        server = await start_server(
+            cluster.router, settings.server_settings(), clock=clock, operator=cluster.operator
+        )
+        await cluster.start(server.address)
+        _greet(settings, server)
+        failure = await _stopped(member.failed)
+        await cluster.close()
+        await server.stop(0.0 if failure is not None else None)
+        await cluster.hang_up()
+    finally:
+        await member.close()
+    return _ended(failure)
+
+
+def _ended(failure: Exception | None) -> int:
+    if failure is not None:
+        note(f"jjq: nothing more can be acknowledged: {failure}; mend what is wrong and start again")
     return exits.OK if failure is None else exits.ERROR
 
 
@@ -128,7 +168,7 @@ def _greet(settings: Settings, server: Server) -> None:
     print(f"jjq listens on {server.address}, data in {settings.data}, history in {cold}{metrics}", flush=True)
 
 
-async def _stopped(engine: Engine) -> Exception | None:
+async def _stopped(failed: asyncio.Future[Exception]) -> Exception | None:
     """Wait until someone wants the server to stop, or until the journal fails: then the reason."""
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
@@ -141,6 +181,6 @@ async def _stopped(engine: Engine) -> Exception | None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ask)
     waiting: asyncio.Future[Any] = asyncio.create_task(asked.wait())
-    await asyncio.wait([waiting, engine.failed], return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait([waiting, failed], return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
-    return engine.failed.result() if engine.failed.done() else None
+    return failed.result() if failed.done() else None

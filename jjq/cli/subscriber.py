@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
-from jjq.cli.connection import HERE, Connection, Json
+from jjq.cli.connection import HERE, AsJson, Connection, Flag
 from jjq.cli.output import print_fields, print_json, print_table, time_text
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ def create(
     /,
     *,
     start: str = "end",
-    clamp: bool = False,
-    dry_run: bool = False,
-    json: Json = False,
+    clamp: Flag = False,
+    dry_run: Flag = False,
+    json: AsJson = False,
     at: Connection = HERE,
 ) -> None:
     """Create a subscriber at a starting point; the same command again changes nothing.
@@ -55,13 +55,18 @@ def create(
 
 
 @app.command(name="list")
-def list_(queue: str | None = None, /, *, json: Json = False, at: Connection = HERE) -> None:
+def list_(queue: str | None = None, /, *, json: AsJson = False, at: Connection = HERE) -> None:
     """List the subscribers of a queue, or of all queues.
+
+    ```
+    jjq subscriber list
+    jjq subscriber list orders --json
+    ```
 
     Parameters
     ----------
     queue
-        Name of a queue.
+        Name of a queue; none: all queues.
     """
     with at.open() as client:
         found = client.list_subscribers(queue)
@@ -73,8 +78,12 @@ def list_(queue: str | None = None, /, *, json: Json = False, at: Connection = H
 
 
 @app.command
-def show(subscriber: str, /, *, json: Json = False, at: Connection = HERE) -> None:
+def show(subscriber: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
     """Show where a subscriber is.
+
+    ```
+    jjq subscriber show orders/billing
+    ```
 
     Parameters
     ----------
@@ -91,15 +100,16 @@ def seek(
     start: str,
     /,
     *,
-    clamp: bool = False,
-    dry_run: bool = False,
-    json: Json = False,
+    clamp: Flag = False,
+    dry_run: Flag = False,
+    json: AsJson = False,
     at: Connection = HERE,
 ) -> None:
     """Move a subscriber to a starting point, also while it is being read.
 
     ```
     jjq subscriber seek orders/billing ago:1h
+    jjq subscriber seek orders/billing offset:1000 --dry-run
     ```
 
     Parameters
@@ -118,8 +128,12 @@ def seek(
 
 
 @app.command
-def sleep(subscriber: str, /, *, json: Json = False, at: Connection = HERE) -> None:
+def sleep(subscriber: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
     """Unload a subscriber; its position stays, and a pop wakes it.
+
+    ```
+    jjq subscriber sleep orders/billing
+    ```
 
     Parameters
     ----------
@@ -131,8 +145,12 @@ def sleep(subscriber: str, /, *, json: Json = False, at: Connection = HERE) -> N
 
 
 @app.command
-def wakeup(subscriber: str, /, *, json: Json = False, at: Connection = HERE) -> None:
+def wakeup(subscriber: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
     """Load a subscriber's block ahead of its first pop.
+
+    ```
+    jjq subscriber wakeup orders/billing
+    ```
 
     Parameters
     ----------
@@ -146,6 +164,10 @@ def wakeup(subscriber: str, /, *, json: Json = False, at: Connection = HERE) -> 
 @app.command
 def delete(subscriber: str, /, *, at: Connection = HERE) -> None:
     """Forget a subscriber; elements are not touched.
+
+    ```
+    jjq subscriber delete orders/billing
+    ```
 
     Parameters
     ----------

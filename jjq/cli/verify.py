@@ -49,6 +49,7 @@ def verify(
     """
     from coldstore.chance import SystemChance
     from coldstore.clock import SystemClock
+    from coldstore.errors import NotFound
     from coldstore.objects.settings import S3Settings
     from jjq.node import NodeSettings, open_cold
 
@@ -60,19 +61,27 @@ def verify(
     )
     settings = NodeSettings(Path(), cold, s3, cache_disk_bytes=0)
     store = open_cold(settings, SystemClock(), SystemChance())
+    names = queues or store.queue_names()
+    if not names and store.id is None:  # a mistyped place must not pass for a sound one
+        raise NotFound(f"nothing was ever written to {cold}: correct --cold")
     reports = []
-    for name in queues or store.queue_names():
+    for name in names:
         with progress(f"verify {name}", None, unit="blocks") as bar:
             reports.append(store.verify(name, partial(_advance, bar)))
-    if json:
-        print_json([_as_json(report) for report in reports])
-    else:
-        _show(reports)
+    print_reports(reports, json)
     return exits.OK if all(report.ok for report in reports) else exits.DAMAGED
 
 
 def _advance(bar: Bar, done: int, total: int, _bytes: int) -> None:
     bar(done, total)
+
+
+def print_reports(reports: list[Report], json: bool) -> None:
+    """What was found, for people or as JSON."""
+    if json:
+        print_json([_as_json(report) for report in reports])
+    else:
+        _show(reports)
 
 
 def _as_json(report: Report) -> dict[str, object]:

@@ -3,7 +3,8 @@
 Whatever is not answered is kept and, after a broken connection or a refusal that will pass, sent
 again in its order on a new stream; the server knows what it has by (producer, sequence). When a push
 is refused for now, those behind it of the same producer are refused with it, so the stream is ended,
-the rest of its answers is read, and what remains begins the next one.
+the rest of its answers is read, and what remains begins the next one. The same is done when the queue's
+owner becomes known, or becomes another one: the next stream goes there.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from contextlib import suppress
 
 import grpc
 
+from coldstore.answers import Receipt
 from coldstore.chance import Chance
 from coldstore.errors import Conflict, Exhausted, JjqError, Unavailable
-from hotstore.limits import PRODUCER_RECEIPTS_MAX
-from hotstore.port import Receipt
+from coldstore.limits import PRODUCER_RECEIPTS_MAX
 from jjq.remote.link import Link
 from jjq.remote.received import received
 from jjq.remote.retry import Backoff
@@ -44,8 +45,9 @@ class Push:
 class Pipeline:
     """The pushes of one queue; see the module's docstring."""
 
-    def __init__(self, link: Link, chance: Chance, bytes_max: int) -> None:
+    def __init__(self, link: Link, chance: Chance, queue: str, bytes_max: int) -> None:
         self._link = link
+        self._queue = queue
         self._bytes_max = bytes_max
         self._bytes = 0
         self._backoff = Backoff(link, chance)
@@ -53,6 +55,7 @@ class Pipeline:
         self._unsent: deque[Push] = deque()  # of the present stream
         self._sent: deque[Push] = deque()
         self._refused: dict[str, JjqError] = {}  # producers that wait for another attempt
+        self._leaving = False  # the present stream, for a new one
         self._more = asyncio.Event()
         self._room = asyncio.Event()
         self._gate = asyncio.Lock()  # first come, first sent, also when there is no room
@@ -94,9 +97,13 @@ class Pipeline:
                 await self._more.wait()
             try:
                 await self._stream()
-                pause = max((self._backoff.pause(error) for error in self._refused.values()), default=0.0)
+                waits = [error for error in self._refused.values() if not self._is_elsewhere(error)]
+                pause = max((self._backoff.pause(error) for error in waits), default=0.0)
             except (Unavailable, Exhausted) as error:
                 pause = self._backoff.pause(error)
+                if not self._link.patient:
+                    self._fail(error)
+                    continue
             except JjqError as error:
                 self._fail(error)
                 continue
@@ -110,12 +117,14 @@ class Pipeline:
         self._unsent = deque(self._pending)
         self._sent.clear()
         self._refused.clear()
-        with self._link.stream() as lane:
+        self._leaving = False
+        with self._link.stream(self._queue) as lane:
             call: Call = lane.both_streams("PushStream")()
             sender = asyncio.create_task(self._send(call), name="jjq-sender")
             try:
                 while (raw := await received(call)) is not None:
                     self._take(parse(pb.PushStreamResponse, raw))
+                    self._leaving |= self._link.target(self._queue) != lane.target
                     self._more.set()  # the sender may go on, or has to stop
             except Unavailable:
                 self._link.failed(lane)
@@ -123,13 +132,17 @@ class Pipeline:
             finally:
                 sender.cancel()
                 call.cancel()
-        if not self._refused:
+        if not self._refused and not self._leaving:
             raise Unavailable("the server ended the stream")
+
+    def _is_elsewhere(self, error: JjqError) -> bool:
+        """Refused because the queue has moved, and we know where to: no reason to wait."""
+        return self._leaving and isinstance(error, Unavailable)
 
     async def _send(self, call: Call) -> None:
         # A broken stream is the reader's to tell about. Cancelling a write would cancel the stream.
         with suppress(grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
-            while not self._refused:
+            while not self._refused and not self._leaving:
                 # A queue remembers so many receipts of a producer: with more in flight, a resent push could
                 # no longer be told from a new one.
                 if not self._unsent or len(self._sent) >= PRODUCER_RECEIPTS_MAX:
@@ -142,6 +155,7 @@ class Pipeline:
             await call.done_writing()
 
     def _take(self, response: pb.PushStreamResponse) -> None:
+        self._link.learn(self._queue, response.owner)
         for result in response.results:
             push = self._sent.popleft()
             if result.WhichOneof("result") == "receipt":
@@ -149,7 +163,10 @@ class Pipeline:
                 self._settle(push, receipt_in(result.receipt))
                 continue
             error = error_in(result.error)
-            if isinstance(error, Unavailable | Exhausted):
+            # A server refuses what follows a failed push until that is pushed again, on the same stream. Who
+            # is not patient will push it again somewhere else, so it must not come back to this stream.
+            self._leaving |= not self._link.patient
+            if isinstance(error, Unavailable | Exhausted) and self._link.patient:
                 self._refused.setdefault(push.producer, error)
             elif not (isinstance(error, Conflict) and push.producer in self._refused):
                 self._settle(push, error)

@@ -1,4 +1,8 @@
-"""Read, resumed: a broken connection is not seen by the reader, who gets every element once."""
+"""Read, resumed: a broken connection is not seen by the reader, who gets every element once.
+
+Where a server tells that another node serves what follows, the read goes on there, once that node is
+reached; the elements come in any case.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import pyarrow as pa
 
 from coldstore.chance import Chance
 from coldstore.errors import Exhausted, JjqError, Unavailable, check
+from jjq.limits import REDIRECTS_MAX
 from jjq.remote.link import Lane, Link
 from jjq.remote.received import received
 from jjq.remote.retry import Backoff
@@ -26,22 +31,35 @@ class Replay:
         self._backoff = Backoff(link, chance)
         self._deadline = link.clock.monotonic() + seconds  # of making any progress
         self._next: int | None = None
+        self._told = ""  # who serves what follows
+        self._target: str | None = None  # where we went because of that
+        self._hops = 0  # since elements came last
 
     async def batches(self) -> AsyncIterator[pa.RecordBatch]:
         while True:
-            with self._link.stream() as lane:
+            with self._link.stream(self._request.queue, self._target) as lane:
                 call = lane.server_stream("Read")(self._request.SerializeToString())
                 try:
                     while (raw := await self._received(call)) is not None:
                         batch = self._take(raw)
                         if batch is not None and batch.num_rows:
                             yield batch
-                    return
+                        if self._is_elsewhere(lane):
+                            break
+                    else:
+                        return
+                    self._target, self._told, self._hops = self._told, "", self._hops + 1
+                    continue
                 except (Unavailable, Exhausted) as error:
                     failure: JjqError = error
                 finally:
                     call.cancel()
                 await self._pause(lane, failure)
+
+    def _is_elsewhere(self, lane: Lane) -> bool:
+        """Whether to go on at another server; nodes that contradict each other are not followed for long."""
+        known = self._told not in {"", lane.target} and self._hops < REDIRECTS_MAX
+        return known and self._link.reach(self._told)
 
     async def _received(self, call) -> bytes | None:  # type: ignore[no-untyped-def]
         if self._request.follow:
@@ -54,12 +72,14 @@ class Replay:
 
     def _take(self, raw: bytes) -> pa.RecordBatch | None:
         message, batch = decode(pb.ReadResponse, raw)
+        self._told = message.owner or self._told
         if message.HasField("start_offset"):
             check(self._next in (None, message.start_offset), "the server resumed elsewhere")
             self._next = message.start_offset
             if message.HasField("end_offset"):
                 self._request.end = f"offset:{message.end_offset}"
         if batch is not None:
+            self._hops = 0
             check(batch.num_rows == message.next - (self._next or 0), f"gap in a read at {self._next}")
             self._next = message.next
         self._request.start = f"offset:{self._next or 0}"
@@ -69,7 +89,12 @@ class Replay:
 
     async def _pause(self, lane: Lane, error: JjqError) -> None:
         self._link.failed(lane)
+        self._target, self._told = None, ""
         pause = self._backoff.pause(error)
-        if self._link.closed or self._link.clock.monotonic() + pause > self._deadline:
+        if (
+            self._link.closed
+            or not self._link.patient
+            or self._link.clock.monotonic() + pause > self._deadline
+        ):
             raise error
         await asyncio.sleep(pause)

@@ -1,6 +1,7 @@
 """Trying again: only what is safe, after growing pauses with jitter, within one budget of time.
 
 Exhausted      nothing was written: any verb may be tried again, after the delay that it names
+Fenced         nothing was written, the queue moves between nodes: any verb may be tried again
 Unavailable    the outcome is unknown: only verbs that may happen twice are tried again
 anything else  is certain and final
 """
@@ -12,7 +13,7 @@ import asyncio
 import grpc
 
 from coldstore.chance import Chance
-from coldstore.errors import Exhausted, JjqError, Unavailable
+from coldstore.errors import Exhausted, Fenced, JjqError, Unavailable
 from jjq.limits import ATTEMPT_SECONDS, BACKOFF_SECONDS, BACKOFF_SECONDS_MAX
 from jjq.remote.link import Lane, Link
 from jjq.wire.status import status_in
@@ -56,18 +57,19 @@ class Caller:
         wait: float = 0.0,
         again: bool = True,
         done: type[JjqError] | None = None,
+        queue: str = "",
     ) -> bytes:
         """The reply.
 
         `seconds` is the budget beside the `wait` that the request itself asks for; `again` says that
         the verb may happen twice. Where it may not, it is sent only over a connection that stands, so
         that failing to connect is certain and may be tried again. `done` is the error by which a retry
-        tells that an earlier attempt, whose reply was lost, has succeeded.
+        tells that an earlier attempt, whose reply was lost, has succeeded. `queue` finds the server.
         """
         clock, backoff = self._link.clock, Backoff(self._link, self._chance)
         deadline = clock.monotonic() + wait + seconds
         while True:
-            lane = self._link.lane()
+            lane = self._link.lane(queue)
             sent = again
             try:
                 if not again:
@@ -83,8 +85,14 @@ class Caller:
                         raise
                     self._link.failed(lane)
                 pause = backoff.pause(error)
-                if self._link.closed or clock.monotonic() + pause >= deadline:
+                if self._link.closed or not self._link.patient or clock.monotonic() + pause >= deadline:
                     raise
+                await asyncio.sleep(pause)
+            except Fenced as error:  # certain: nothing was written, and the queue is elsewhere
+                pause = backoff.pause(error)
+                if not self._link.follows or clock.monotonic() + pause >= deadline:
+                    raise
+                self._link.learn(queue, error.owner)
                 await asyncio.sleep(pause)
             except JjqError as error:
                 if backoff.attempts and done is not None and isinstance(error, done):

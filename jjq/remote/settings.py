@@ -10,6 +10,7 @@ import grpc
 from coldstore.errors import InvalidInput
 from coldstore.limits import MESSAGE_BYTES_MAX
 from jjq import limits
+from jjq.wire.services import JJQ
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,9 @@ class RemoteSettings:
     timeout_seconds: float = limits.CALL_SECONDS  # one verb, all its attempts; a pop has its wait on top
     tls: ClientTls | None = None
     in_flight_bytes_max: int = limits.CLIENT_BYTES_MAX  # of one queue's pushes with an identity
+    direct: bool = True  # follow hints to the owners of queues
+    patient: bool = True  # try again what may be tried again; a node that forwards leaves that to the client
+    service: str = JJQ  # nodes among themselves use another one
 
     def __post_init__(self) -> None:
         if self.timeout_seconds <= 0:

@@ -9,19 +9,19 @@ and only its caller can know what to do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 import pyarrow as pa
 from google.protobuf.message import Message
 
+from coldstore.answers import BlockInfo, Popped, QueueInfo, Receipt, Stage, SubscriberInfo
 from coldstore.chance import Chance, SystemChance
 from coldstore.clock import Clock, SystemClock
 from coldstore.errors import InvalidInput, NotFound, Unavailable
 from coldstore.limits import MESSAGE_BYTES_MAX
-from hotstore.port import BlockInfo, Popped, QueueInfo, Receipt, Stage, SubscriberInfo
-from jjq.limits import CREDIT_BYTES, CREDIT_ELEMENTS, WAIT_SECONDS_MAX
+from jjq.limits import CREDIT_BYTES, CREDIT_ELEMENTS, PAGE_ENTRIES, WAIT_SECONDS_MAX
 from jjq.remote.link import Link
 from jjq.remote.pipeline import Pipeline
 from jjq.remote.replay import Replay
@@ -32,9 +32,11 @@ from jjq.remote.subscription import Subscription
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import info
 from jjq.wire.enums import CONTENT, STAGE
-from jjq.wire.message import decode, encode, parse
+from jjq.wire.message import decode, encode, parse, queue_of
+from jjq.wire.pages import token
 
 M = TypeVar("M", bound=Message)
+T = TypeVar("T")
 
 
 class RemoteStore:
@@ -70,8 +72,11 @@ class RemoteStore:
         await self._link.close()
 
     async def _call(self, method: str, request: Message, reply: type[M]) -> M:
-        raw = await self._caller.call(method, request.SerializeToString(), self._settings.timeout_seconds)
-        return parse(reply, raw)
+        queue, seconds = queue_of(request), self._settings.timeout_seconds
+        raw = await self._caller.call(method, request.SerializeToString(), seconds, queue=queue)
+        message = parse(reply, raw)
+        self._link.learn(queue, getattr(message, "owner", ""))
+        return message
 
     # Queues ---------------------------------------------------------------------------------------
 
@@ -96,13 +101,25 @@ class RemoteStore:
         request = made(pb.GetQueueRequest, **{"subscriber" if "/" in name else "name": name})
         return info.queue_in((await self._call("GetQueue", request, pb.GetQueueResponse)).queue)
 
-    async def list_queues(self) -> list[QueueInfo]:
-        reply = await self._call("ListQueues", pb.ListQueuesRequest(), pb.ListQueuesResponse)
-        return [info.queue_in(queue) for queue in reply.queues]
+    async def list_queues(self, *, after: str = "", limit: int | None = None) -> list[QueueInfo]:
+        request = made(pb.ListQueuesRequest, page_token=token("queues", after))
 
-    async def list_blocks(self, queue: str) -> list[BlockInfo]:
-        reply = await self._call("ListBlocks", made(pb.ListBlocksRequest, queue=queue), pb.ListBlocksResponse)
-        return [info.block_in(block) for block in reply.blocks]
+        async def page() -> tuple[list[QueueInfo], str]:
+            reply = await self._call("ListQueues", request, pb.ListQueuesResponse)
+            return [info.queue_in(queue) for queue in reply.queues], reply.next_page_token
+
+        return await _all_pages(request, page, lambda queue: queue.name, limit)
+
+    async def list_blocks(
+        self, queue: str, *, from_offset: int = 0, limit: int | None = None
+    ) -> list[BlockInfo]:
+        request = made(pb.ListBlocksRequest, queue=queue, page_token=token(f"blocks {queue}", from_offset))
+
+        async def page() -> tuple[list[BlockInfo], str]:
+            reply = await self._call("ListBlocks", request, pb.ListBlocksResponse)
+            return [info.block_in(block) for block in reply.blocks], reply.next_page_token
+
+        return await _all_pages(request, page, lambda block: block.first_offset, limit)
 
     # Subscribers ----------------------------------------------------------------------------------
 
@@ -129,17 +146,26 @@ class RemoteStore:
         reply = await self._call("GetSubscriber", request, pb.GetSubscriberResponse)
         return info.subscriber_in(reply.subscriber)
 
-    async def list_subscribers(self, queue: str | None = None) -> list[SubscriberInfo]:
+    async def list_subscribers(
+        self, queue: str | None = None, *, after: str = "", limit: int | None = None
+    ) -> list[SubscriberInfo]:
         if queue is not None:
             refuse_empty(queue=queue)
-        request = made(pb.ListSubscribersRequest, queue=queue or "")
-        reply = await self._call("ListSubscribers", request, pb.ListSubscribersResponse)
-        return [info.subscriber_in(subscriber) for subscriber in reply.subscribers]
+        scope = f"subscribers {queue or ''}"
+        request = made(pb.ListSubscribersRequest, queue=queue or "", page_token=token(scope, after))
+
+        async def page() -> tuple[list[SubscriberInfo], str]:
+            reply = await self._call("ListSubscribers", request, pb.ListSubscribersResponse)
+            found = [info.subscriber_in(subscriber) for subscriber in reply.subscribers]
+            return found, reply.next_page_token
+
+        return await _all_pages(request, page, lambda found: (found.queue, found.name), limit)
 
     async def delete_subscriber(self, subscriber: str) -> None:
         request = made(pb.DeleteSubscriberRequest, subscriber=subscriber).SerializeToString()
         seconds = self._settings.timeout_seconds
-        await self._caller.call("DeleteSubscriber", request, seconds, done=NotFound)
+        queue = subscriber.partition("/")[0]
+        await self._caller.call("DeleteSubscriber", request, seconds, done=NotFound, queue=queue)
 
     async def seek(
         self, subscriber: str, start: str, *, clamp: bool = False, dry_run: bool = False
@@ -182,15 +208,19 @@ class RemoteStore:
             )
         if producer is not None and sequence is not None:
             return await self._push_in_order(queue, raw, producer, sequence)
-        reply = await self._caller.call("Push", raw, self._settings.timeout_seconds, again=False)
-        return info.receipt_in(parse(pb.PushResponse, reply).receipt)
+        seconds = self._settings.timeout_seconds
+        reply = parse(
+            pb.PushResponse, await self._caller.call("Push", raw, seconds, again=False, queue=queue)
+        )
+        self._link.learn(queue, reply.owner)
+        return info.receipt_in(reply.receipt)
 
     async def _push_in_order(self, queue: str, raw: bytes, producer: str, sequence: int) -> Receipt:
         if self._link.closed:
             raise Unavailable("the client is closed")
         pipeline = self._pipelines.get(queue)
         if pipeline is None:
-            pipeline = Pipeline(self._link, self._chance, self._settings.in_flight_bytes_max)
+            pipeline = Pipeline(self._link, self._chance, queue, self._settings.in_flight_bytes_max)
             self._pipelines[queue] = pipeline
         try:
             async with asyncio.timeout(self._settings.timeout_seconds):
@@ -226,10 +256,12 @@ class RemoteStore:
 
     async def _take(self, method: str, request: Any, reply: Any, wait: float, *, again: bool) -> Popped:
         seconds, patience = self._settings.timeout_seconds, wait if 0 < wait <= WAIT_SECONDS_MAX else 0.0
+        queue = queue_of(request)
         raw = await self._caller.call(
-            method, request.SerializeToString(), seconds, wait=patience, again=again
+            method, request.SerializeToString(), seconds, wait=patience, again=again, queue=queue
         )
         message, batch = decode(reply, raw)
+        self._link.learn(queue, message.owner)
         return Popped(batch, message.position, message.next)
 
     async def confirm(self, subscriber: str, offset: int) -> None:
@@ -263,3 +295,22 @@ class RemoteStore:
             nbytes=nbytes,
             batch_elements=batch_elements,
         )
+
+
+async def _all_pages(
+    request: Any,
+    page: Callable[[], Awaitable[tuple[list[T], str]]],
+    place: Callable[[T], Any],
+    limit: int | None,
+) -> list[T]:
+    """A list, page after page, up to `limit` entries. A server that knows no pages sends all in the first."""
+    found: list[T] = []
+    while limit is None or len(found) < limit:
+        request.page_size = PAGE_ENTRIES if limit is None else min(PAGE_ENTRIES, limit - len(found))
+        entries, request.page_token = await page()
+        while entries and found and place(found[-1]) >= place(entries[0]):
+            found.pop()  # blocks that were merged meanwhile: the one that holds them all has come
+        found += entries
+        if not request.page_token:
+            break
+    return found[:limit]

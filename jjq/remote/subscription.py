@@ -20,9 +20,9 @@ from typing import Self
 
 import grpc
 
+from coldstore.answers import Popped
 from coldstore.chance import Chance
 from coldstore.errors import Conflict, Exhausted, JjqError, Unavailable
-from hotstore.port import Popped
 from jjq.limits import CREDIT_BYTES, CREDIT_ELEMENTS
 from jjq.remote.link import Link
 from jjq.remote.received import received
@@ -55,6 +55,7 @@ class Subscription:
         batch_elements: int = 0,
     ) -> None:
         self.subscriber = subscriber
+        self._queue = subscriber.partition("/")[0]
         self.confirmed = -1  # durably; -1 before the first answer
         self._link = link
         self._seconds = seconds
@@ -162,7 +163,8 @@ class Subscription:
         try:
             while True:
                 try:
-                    await self._stream()
+                    if await self._stream():
+                        continue
                     failure: JjqError = Unavailable("the server ended the stream")
                 except (Unavailable, Exhausted) as error:
                     failure = error
@@ -174,8 +176,9 @@ class Subscription:
             self._error = error
             self._changed.set()
 
-    async def _stream(self) -> None:
-        with self._link.stream() as lane:
+    async def _stream(self) -> bool:
+        """Until the server ends it, or, True, until another server is known to have the queue."""
+        with self._link.stream(self._queue) as lane:
             call: Call = lane.both_streams("Subscribe")()
             try:
                 await call.write(self._start().SerializeToString())
@@ -186,6 +189,9 @@ class Subscription:
                     self._take(raw, first)
                     if self._owed[0] and not self._buffer:
                         await self._pay()  # of what was dropped: nobody will take it and pay
+                    if self._link.target(self._queue) != lane.target:
+                        return True
+                return False
             except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
                 await received(call)  # the write failed; reading tells why
                 raise Unavailable("the stream broke as it began") from None
@@ -218,6 +224,7 @@ class Subscription:
 
     def _take(self, raw: bytes, first: bool) -> None:
         message, batch = decode(pb.SubscribeResponse, raw)
+        self._link.learn(self._queue, message.owner)
         self._backoff.reset()
         moved = message.position != self._next if first else message.generation != self._server_generation
         if moved and self.confirmed >= 0:

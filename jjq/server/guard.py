@@ -15,7 +15,9 @@ import structlog
 
 from coldstore.clock import Clock
 from coldstore.errors import JjqError
-from jjq.server.metrics import Meter, Metrics
+from jjq.server.crowd import Crowd
+from jjq.server.meter import Meter
+from jjq.server.metrics import Metrics
 from jjq.wire.status import UNEXPECTED, status_out
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
@@ -61,17 +63,25 @@ class Guard:
         self._clock = clock
         self._log = log
 
-    def unary(self, method: str, verb: Unary) -> grpc.RpcMethodHandler[bytes, bytes]:
+    def unary(
+        self, method: str, verb: Unary, crowd: Crowd | None = None
+    ) -> grpc.RpcMethodHandler[bytes, bytes]:
+        """A handler of `verb`; where calls have a `crowd`, each takes its turn in it."""
         meter, clock = self._metrics.meter(method), self._clock
 
         async def handle(raw: bytes, context: Context) -> bytes:
             started = clock.monotonic()
             meter.received(len(raw))
             try:
+                if crowd is not None:
+                    await crowd.turn()
                 reply = await verb(raw)
             except BaseException as error:  # noqa: BLE001 - sorted out, never swallowed
                 meter.took(clock.monotonic() - started)
                 await self._failed(method, meter, context, error)
+            finally:
+                if crowd is not None:
+                    crowd.went()
             meter.took(clock.monotonic() - started)
             meter.sent(len(reply))
             meter.ended(grpc.StatusCode.OK)
@@ -99,13 +109,13 @@ class Guard:
     async def _stream(
         self, method: str, meter: Meter, context: Context, serve: Streaming, call: Call
     ) -> None:
-        meter.open.inc()
+        meter.open += 1
         try:
             await serve(call)
         except BaseException as error:  # noqa: BLE001 - sorted out, never swallowed
             await self._failed(method, meter, context, error)
         finally:
-            meter.open.dec()
+            meter.open -= 1
         meter.ended(grpc.StatusCode.OK)
 
     async def _failed(self, method: str, meter: Meter, context: Context, error: BaseException) -> NoReturn:

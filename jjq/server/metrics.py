@@ -11,19 +11,17 @@ import concurrent.futures
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Protocol, runtime_checkable
 
-import grpc
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import start_http_server
 from prometheus_client.registry import Collector
 
 from coldstore.errors import InvalidInput, JjqError
-from hotstore.port import Store, SubscriberInfo
+from hotstore.lag import Lag
+from hotstore.port import Store
+from jjq.server.meter import Meter, families
 from jjq.server.settings import split_address
 
-_BUCKETS: Final = (
-    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
-)  # fmt: skip
 _SCRAPE_SECONDS: Final = 5.0
 
 
@@ -37,62 +35,37 @@ class Gauges(Protocol):
     def gauges(self) -> Mapping[str, float]: ...
 
 
-class Meter:
-    """The figures of one method, looked up once."""
+@runtime_checkable
+class Lags(Protocol):
+    """A store that knows, without reading anything, how far its subscribers are behind."""
 
-    def __init__(self, metrics: Metrics, method: str) -> None:
-        self._calls = metrics.calls
-        self._method = method
-        self._ok = metrics.calls.labels(method, grpc.StatusCode.OK.name)
-        self._received = metrics.received.labels(method)
-        self._sent = metrics.sent.labels(method)
-        self._seconds = metrics.seconds.labels(method)
-        self.open = metrics.open.labels(method)
-        self.elements = metrics.elements.labels(method)
-
-    def received(self, size: int) -> None:
-        self._received.inc(size)
-
-    def sent(self, size: int) -> None:
-        self._sent.inc(size)
-
-    def took(self, seconds: float) -> None:
-        self._seconds.observe(seconds)
-
-    def ended(self, code: grpc.StatusCode) -> None:
-        if code is grpc.StatusCode.OK:
-            self._ok.inc()
-        else:
-            self._calls.labels(self._method, code.name).inc()
+    async def lags(self) -> list[Lag]: ...
 
 
-class Metrics:
+class Metrics(Collector):
     """All figures of one server."""
 
     def __init__(self) -> None:
-        self.registry = registry = CollectorRegistry()
-        by = ("method",)
-        self.calls = Counter("jjq_calls", "Calls ended", ("method", "code"), registry=registry)
-        self.received = Counter("jjq_received_bytes", "Bytes of messages received", by, registry=registry)
-        self.sent = Counter("jjq_sent_bytes", "Bytes of messages sent", by, registry=registry)
-        self.elements = Counter("jjq_elements", "Elements pushed, popped or read", by, registry=registry)
-        self.open = Gauge("jjq_open_streams", "Streams open now", by, registry=registry)
-        self.seconds = Histogram(
-            "jjq_seconds", "Time of a call, or of a push on a stream", by, buckets=_BUCKETS, registry=registry
-        )
+        self.registry = CollectorRegistry()
+        self._meters: dict[str, Meter] = {}
+        self.registry.register(self)
 
     def meter(self, method: str) -> Meter:
-        return Meter(self, method)
+        """The figures of a method, always the same object."""
+        return self._meters.setdefault(method, Meter(method))
+
+    def collect(self) -> Iterable[Metric]:
+        return families(list(self._meters.values()))
 
     def watch(self, store: Store, loop: asyncio.AbstractEventLoop) -> None:
         """Show the store's own figures too."""
         self.registry.register(_StoreFigures(store, loop))
 
 
-async def collect(store: Store) -> tuple[Mapping[str, float], list[SubscriberInfo]]:
-    """What the store reports: its gauges, and its subscribers for their lag."""
+async def collect(store: Store) -> tuple[Mapping[str, float], list[Lag]]:
+    """What the store reports: its gauges, and the lag of its subscribers."""
     gauges = store.gauges() if isinstance(store, Gauges) else {}
-    return gauges, await store.list_subscribers()
+    return gauges, await store.lags() if isinstance(store, Lags) else []
 
 
 class _StoreFigures(Collector):
@@ -108,19 +81,25 @@ class _StoreFigures(Collector):
     def collect(self) -> Iterator[Metric]:
         asked = asyncio.run_coroutine_threadsafe(collect(self._store), self._loop)
         try:
-            gauges, subscribers = asked.result(_SCRAPE_SECONDS)
+            gauges, lags = asked.result(_SCRAPE_SECONDS)
         except (JjqError, concurrent.futures.TimeoutError, concurrent.futures.CancelledError):
             asked.cancel()
             return  # the other figures are worth showing all the same
         for name, value in gauges.items():
             family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
             yield family(f"jjq_{name}", f"Store: {name.replace('_', ' ')}", value)
-        lag = GaugeMetricFamily(
+        elements = GaugeMetricFamily(
             "jjq_subscriber_lag_elements", "Elements not yet popped", labels=("queue", "subscriber")
         )
-        for subscriber in subscribers:
-            lag.add_metric((subscriber.queue, subscriber.name), subscriber.lag)
-        yield lag
+        seconds = GaugeMetricFamily(
+            "jjq_subscriber_lag_seconds",
+            "Age of the first element not yet popped; of the oldest one of its block if it is not in memory",
+            labels=("queue", "subscriber"),
+        )
+        for lag in lags:
+            elements.add_metric((lag.queue, lag.subscriber), lag.elements)
+            seconds.add_metric((lag.queue, lag.subscriber), lag.seconds)
+        yield from (elements, seconds)
 
 
 class MetricsPage:

@@ -21,6 +21,7 @@ from hotstore.port import Receipt, Store
 from jjq.limits import STREAM_BYTES_MAX, STREAM_PRODUCERS_MAX, STREAM_PUSHES_MAX
 from jjq.server.drain import Drain
 from jjq.server.guard import Call
+from jjq.server.hints import Hint
 from jjq.server.verbs import decode_push, push
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.info import receipt_out
@@ -74,8 +75,9 @@ class Order:
 class PushStream:
     """One open stream; see the module's docstring."""
 
-    def __init__(self, store: Store, drain: Drain, clock: Clock, call: Call) -> None:
+    def __init__(self, store: Store, drain: Drain, hint: Hint, clock: Clock, call: Call) -> None:
         self._store = store
+        self._hint = hint
         self._drain = drain
         self._clock = clock
         self._call = call
@@ -133,7 +135,7 @@ class PushStream:
         self._drain.keep(task)  # finished and written even if the client has gone
         if producer is not None:
             self._order.submitted(producer, request.sequence, task, first)
-        self._call.meter.elements.inc(payload.num_rows)
+        self._call.meter.moved(payload.num_rows)
         return task
 
     async def _answer(self) -> None:
@@ -144,7 +146,7 @@ class PushStream:
                 self._changed.clear()
                 await self._changed.wait()
             await self._enough()
-            reply = pb.PushStreamResponse()
+            reply = pb.PushStreamResponse(owner=self._hint(self._queue))
             now = self._clock.monotonic()
             while self._waiting and self._waiting[0][0].done():
                 outcome, size, began = self._waiting.popleft()

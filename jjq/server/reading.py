@@ -6,22 +6,26 @@ from contextlib import aclosing
 from typing import Any
 
 from coldstore.errors import check
+from coldstore.starts import named_offset
 from hotstore.port import Store
 from jjq.server.drain import Drain
 from jjq.server.guard import Call
+from jjq.server.hints import Hint
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.enums import FORM
 from jjq.wire.message import encode, parse, pieces
 
 
-async def read(store: Store, drain: Drain, call: Call) -> None:
+async def read(store: Store, drain: Drain, hint: Hint, call: Call) -> None:
     """Resolve both ends first and say so, so that a client can resume exactly, then send.
 
-    A read of a range is work and is finished by a stopping server; one that follows is not.
+    A read of a range is work and is finished by a stopping server; one that follows is not. Where other
+    nodes serve parts of the range, each part begins with the hint where it could be had directly.
     """
     request = parse(pb.ReadRequest, call.first or b"")
     form = FORM.word(request.form)
     header = await _resolve(store, request)
+    told = header.owner = hint(request.queue, header.start_offset)
     await call.write(header.SerializeToString())
     end = f"offset:{header.end_offset}" if header.HasField("end_offset") else request.end or None
     source: Any = store.read(request.queue, f"offset:{header.start_offset}", end, follow=request.follow)
@@ -35,11 +39,17 @@ async def read(store: Store, drain: Drain, call: Call) -> None:
             check(batch.column("offset")[0].as_py() == position, f"gap in a read at {position}")
             for part in pieces(batch):
                 position += part.num_rows
-                await call.write(encode(pb.ReadResponse(next=position), part, form))
-            call.meter.elements.inc(batch.num_rows)
+                message = pb.ReadResponse(next=position)
+                if position != header.end_offset and (owner := hint(request.queue, position)) != told:
+                    told = message.owner = owner
+                await call.write(encode(message, part, form))
+            call.meter.moved(batch.num_rows)
 
 
 async def _resolve(store: Store, request: pb.ReadRequest) -> pb.ReadResponse:
+    first, last = named_offset(request.start), named_offset(request.end)
+    if first is not None and last is not None:  # a resumed read, or one between nodes: nothing to resolve
+        return pb.ReadResponse(start_offset=first, end_offset=last)
     start = await store.create_subscriber(request.queue, start=request.start or "beginning", dry_run=True)
     check(start.resolved is not None, "a dry run resolves")
     header = pb.ReadResponse(start_offset=start.offset)

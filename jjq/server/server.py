@@ -19,20 +19,37 @@ from grpc_health.v1 import health, health_pb2
 from coldstore.clock import Clock, SystemClock
 from coldstore.errors import InvalidInput, Unavailable
 from hotstore.port import Store
+from jjq.server.crowd import Crowd
 from jjq.server.drain import Drain
 from jjq.server.guard import Call, Guard
+from jjq.server.hints import Clustered, Hint, hints_of, no_hint
 from jjq.server.metrics import Metrics, MetricsPage
+from jjq.server.operator import OperatorVerbs
 from jjq.server.pushing import PushStream
 from jjq.server.reading import read
 from jjq.server.settings import ServerSettings, split_address
 from jjq.server.streams import Streams
 from jjq.server.subscribe import subscribe
 from jjq.server.verbs import Verbs
-from jjq.v1 import jjq_pb2 as pb
+from jjq.wire.services import JJQ as SERVICE
+from jjq.wire.services import PEER
 
-SERVICE: Final = pb.DESCRIPTOR.services_by_name["Jjq"].full_name
 _HEALTH_SECONDS: Final = 1.0
+_CROWDED: Final = ("Push", "Pop")  # quick verbs that many call at once
 _SERVING = health_pb2.HealthCheckResponse.SERVING
+
+
+class Methods(grpc.GenericRpcHandler):
+    """Finds the handler of a call, and tells the crowd of its method that it has begun."""
+
+    def __init__(self, service: str, handlers: dict[str, Any], crowds: dict[str, Crowd]) -> None:
+        self._found = {f"/{service}/{name}": (handlers[name], crowds.get(name)) for name in handlers}
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        handler, crowd = self._found.get(handler_call_details.method, (None, None))
+        if crowd is not None:
+            crowd.came()
+        return handler
 
 
 class Server:
@@ -45,6 +62,7 @@ class Server:
         clock: Clock,
         log: structlog.typing.FilteringBoundLogger,
         interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
+        operator: OperatorVerbs | None = None,
     ) -> None:
         self.settings = settings
         self.metrics = Metrics()
@@ -56,6 +74,8 @@ class Server:
         self._log = log
         self._drain = Drain()
         self._streams = Streams(store)
+        self._hint = hints_of(store)
+        self._operator = operator
         self._health = health.aio.HealthServicer()
         self._page: MetricsPage | None = None
         self._stopped: asyncio.Task[None] | None = None
@@ -77,44 +97,60 @@ class Server:
                 self.port = self._grpc.add_secure_port(self.settings.listen, self.settings.tls.credentials())
         except RuntimeError:
             raise InvalidInput(
-                f"cannot listen on {self.settings.listen}: the address is in use or not of this machine, or the "
-                f"certificate and key do not fit"
+                f"cannot listen on {self.settings.listen}: the address is in use, or not of this machine; choose "
+                f"another"
             ) from None
         self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
         if self.settings.metrics is not None:
-            self.metrics.watch(self._store, asyncio.get_running_loop())
+            own = self._store.local if isinstance(self._store, Clustered) else self._store
+            self.metrics.watch(own, asyncio.get_running_loop())
             self._page = MetricsPage(self.metrics, self.settings.metrics)
             self.metrics_port = self._page.port
         await self._grpc.start()
         for service in ("", SERVICE):
             await self._health.set(service, _SERVING)
+        if self.settings.exposed and self.settings.plaintext == "warn":
+            self._log.warning(f"{self.settings.exposure}, or set plaintext to allow if that network is yours")
         self._log.info("listening", address=self.address, tls=self.settings.tls is not None)
 
     def _register(self) -> None:
         guard = Guard(self.metrics, self._clock, self._log)
-        verbs = Verbs(self._store, self._streams, self._drain, self._counter)
-        handlers = {name: guard.unary(name, verb) for name, verb in verbs.table().items()}
-        handlers["Read"] = guard.server_stream("Read", lambda call: read(self._store, self._drain, call))
-        handlers["PushStream"] = guard.both_streams("PushStream", self._push_stream)
-        handlers["Subscribe"] = guard.both_streams("Subscribe", self._subscribe)
         # Generic, as a registered method costs every other call: grpc.aio waits for one event more.
-        services = {SERVICE: handlers, health.SERVICE_NAME: _health(self._health, self._drain)}
-        for name, methods in services.items():
-            self._grpc.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, methods),))
+        services = [
+            self._methods(SERVICE, guard, self._store, self._hint),
+            Methods(health.SERVICE_NAME, _health(self._health, self._drain), {}),
+        ]
+        if isinstance(self._store, Clustered):
+            services.append(self._methods(PEER, guard, self._store.here, no_hint))
+        if self._operator is not None:
+            for name, table in self._operator.tables().items():
+                handlers = {verb: guard.unary(verb, call) for verb, call in table.items()}
+                services.append(Methods(name, handlers, {}))
+        self._grpc.add_generic_rpc_handlers(services)
         if self.settings.reflection:
             from grpc_reflection.v1alpha import reflection
 
             names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
             reflection.enable_server_reflection(names, self._grpc)
 
+    def _methods(self, service: str, guard: Guard, store: Store, hint: Hint) -> Methods:
+        """All methods of jjq.v1.Jjq over `store`."""
+
+        async def push_stream(call: Call) -> None:
+            await PushStream(store, self._drain, hint, self._clock, call).run()
+
+        verbs = Verbs(store, self._streams, self._drain, hint, self._counter)
+        crowds = {name: Crowd() for name in _CROWDED}
+        handlers = {name: guard.unary(name, verb, crowds.get(name)) for name, verb in verbs.table().items()}
+        handlers["Read"] = guard.server_stream("Read", lambda call: read(store, self._drain, hint, call))
+        handlers["PushStream"] = guard.both_streams("PushStream", push_stream)
+        handlers["Subscribe"] = guard.both_streams(
+            "Subscribe", lambda call: subscribe(store, self._streams, self._drain, hint, call)
+        )
+        return Methods(service, handlers, crowds)
+
     def _counter(self, method: str) -> Callable[[int], None]:
-        return self.metrics.meter(method).elements.inc
-
-    async def _push_stream(self, call: Call) -> None:
-        await PushStream(self._store, self._drain, self._clock, call).run()
-
-    async def _subscribe(self, call: Call) -> None:
-        await subscribe(self._store, self._streams, self._drain, call)
+        return self.metrics.meter(method).moved
 
     async def stop(self, grace: float | None = None) -> None:
         """Stop in order. Calling it again waits for the same end."""
@@ -171,6 +207,7 @@ async def serve(
     clock: Clock | None = None,
     log: structlog.typing.FilteringBoundLogger | None = None,
     interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
+    operator: OperatorVerbs | None = None,
 ) -> Server:
     """Start a server over `store`; it serves until `stop`."""
     server = Server(
@@ -179,6 +216,7 @@ async def serve(
         clock or SystemClock(),
         log or structlog.get_logger("jjq.server"),
         interceptors,
+        operator,
     )
     await server.start()
     return server

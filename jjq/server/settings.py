@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
+from typing import Literal
 
 import grpc
 
 from coldstore.errors import InvalidInput
 from coldstore.limits import MESSAGE_BYTES_MAX
 from jjq import limits
+
+Plaintext = Literal["warn", "refuse", "allow"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +29,30 @@ class Tls:
         """Read the files, or say which one cannot be used."""
         authority = None if self.client_ca is None else _read(self.client_ca, "client CA")
         pair = (_read(self.key, "TLS key"), _read(self.certificate, "TLS certificate"))
+        self._check()
         return grpc.ssl_server_credentials([pair], authority, require_client_auth=authority is not None)
+
+    def _check(self) -> None:
+        """gRPC would only say that it cannot listen."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            context.load_cert_chain(self.certificate, self.key, password="")
+        except (ssl.SSLError, ValueError) as error:
+            raise InvalidInput(
+                f"the TLS certificate {self.certificate} and key {self.key} do not fit ({_reason(error)}): "
+                f"give a certificate and its unencrypted key, both in PEM"
+            ) from None
+        if self.client_ca is not None:
+            try:
+                context.load_verify_locations(self.client_ca)
+            except ssl.SSLError as error:
+                raise InvalidInput(
+                    f"the client CA {self.client_ca} holds no certificate in PEM ({_reason(error)}): correct it"
+                ) from None
+
+
+def _reason(error: Exception) -> str:
+    return (getattr(error, "reason", None) or str(error)).lower().replace("_", " ")
 
 
 def _read(path: Path, what: str) -> bytes:
@@ -40,6 +68,7 @@ class ServerSettings:
 
     listen: str = f"127.0.0.1:{limits.PORT}"
     tls: Tls | None = None
+    plaintext: Plaintext = "warn"  # what to do about an address that others reach, without TLS
     metrics: str | None = None  # host:port of the Prometheus page
     reflection: bool = False
     grace_seconds: float = limits.GRACE_SECONDS
@@ -49,6 +78,8 @@ class ServerSettings:
 
     def __post_init__(self) -> None:
         split_address(self.listen, "listen")
+        if self.exposed and self.plaintext == "refuse":
+            raise InvalidInput(f"{self.exposure}, or set plaintext to warn or allow")
         if self.metrics is not None:
             split_address(self.metrics, "metrics")
         for name in ("calls_max", "streams_max", "message_bytes_max"):
@@ -56,6 +87,19 @@ class ServerSettings:
                 raise InvalidInput(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.grace_seconds < 0:
             raise InvalidInput(f"grace_seconds must not be negative, as {self.grace_seconds} is")
+
+    @property
+    def exposed(self) -> bool:
+        """Whether other machines may reach the port, and whoever is between them can read along."""
+        return self.tls is None and not _is_loopback(split_address(self.listen, "listen")[0])
+
+    @property
+    def exposure(self) -> str:
+        """What is wrong with that, in words."""
+        return (
+            f"{self.listen} is open to other machines, without TLS: whoever reaches it may read and write everything. "
+            f"Set tls_certificate, tls_key and tls_client_ca, or listen on 127.0.0.1"
+        )
 
     def options(self) -> list[tuple[str, int]]:
         """Channel arguments, spelt as gRPC core spells them."""
@@ -77,6 +121,13 @@ class ServerSettings:
             # of gzip fill the memory. Compressed requests get UNIMPLEMENTED.
             ("grpc.compression_enabled_algorithms_bitset", 1),
         ]
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"  # any other name may mean any address
 
 
 def split_address(address: str, what: str) -> tuple[str, int]:

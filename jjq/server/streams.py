@@ -2,7 +2,7 @@
 
 A subscriber has at most one stream: a newer one ends the older, which after a broken connection is
 usually the same client's and dead. Seeks made elsewhere, through another node or an embedded store,
-are found by comparing positions every `WATCH_SECONDS`, in one listing for all streams.
+are found by comparing positions every `WATCH_SECONDS`, in one listing for all streams of a queue.
 """
 
 from __future__ import annotations
@@ -77,7 +77,10 @@ class Streams:
             subscriber: (stream, stream.generation, stream.confirmed)
             for subscriber, stream in self._open.items()
         }
-        now = {found.id: found.offset for found in await self._store.list_subscribers()}
+        queues = sorted({subscriber.partition("/")[0] for subscriber in before})
+        now = {
+            found.id: found.offset for queue in queues for found in await self._store.list_subscribers(queue)
+        }
         for subscriber, (stream, generation, confirmed) in before.items():
             if self._open.get(subscriber) is not stream or stream.moving.locked():
                 continue  # gone, or on the move: the next look will tell

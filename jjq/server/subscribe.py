@@ -19,6 +19,7 @@ from hotstore.port import Store
 from jjq.server.credit import Credit
 from jjq.server.drain import Drain
 from jjq.server.guard import Call
+from jjq.server.hints import Hint
 from jjq.server.interrupt import Interrupt, Interrupted
 from jjq.server.streams import Streams
 from jjq.v1 import jjq_pb2 as pb
@@ -26,7 +27,7 @@ from jjq.wire.enums import FORM
 from jjq.wire.message import encode, parse, pieces
 
 
-async def subscribe(store: Store, streams: Streams, drain: Drain, call: Call) -> None:
+async def subscribe(store: Store, streams: Streams, drain: Drain, hint: Hint, call: Call) -> None:
     """Serve one Subscribe call."""
     raw = await drain.wait(call.read())
     if raw is None:
@@ -34,14 +35,14 @@ async def subscribe(store: Store, streams: Streams, drain: Drain, call: Call) ->
     request = parse(pb.SubscribeRequest, raw)
     if request.WhichOneof("request") != "start":
         raise InvalidInput("the first message of a stream must be start")
-    await Subscription(store, streams, drain, call, request.start).run()
+    await Subscription(store, streams, drain, hint, call, request.start).run()
 
 
 class Subscription:
     """One open stream; see the module's docstring."""
 
     def __init__(
-        self, store: Store, streams: Streams, drain: Drain, call: Call, start: pb.SubscribeStart
+        self, store: Store, streams: Streams, drain: Drain, hint: Hint, call: Call, start: pb.SubscribeStart
     ) -> None:
         if start.batch_elements < 0:
             raise InvalidInput(f"batch_elements must not be negative, as {start.batch_elements} is")
@@ -51,8 +52,10 @@ class Subscription:
         self._store = store
         self._streams = streams
         self._drain = drain
+        self._hint = hint
         self._call = call
         self._subscriber = start.subscriber
+        self._queue = start.subscriber.partition("/")[0]
         self._form = FORM.word(start.form)
         self._credit = Credit(start.credit.elements, start.credit.bytes)
         self._most = start.batch_elements
@@ -204,10 +207,14 @@ class Subscription:
             check(first == self._position, f"gap in a stream: {first} after {self._position}")
             self._position += part.num_rows
             head = pb.SubscribeResponse(
-                position=first, next=self._position, generation=generation, confirmed=self.confirmed
+                position=first,
+                next=self._position,
+                generation=generation,
+                confirmed=self.confirmed,
+                owner=self._hint(self._queue),
             )
             await self._call.write(encode(head, part, self._form))
-        self._call.meter.elements.inc(part.num_rows)
+        self._call.meter.moved(part.num_rows)
 
     async def _tell(self) -> None:
         """News without elements; its fields are those of the instant at which it is written."""
@@ -217,6 +224,7 @@ class Subscription:
                 next=self._position,
                 generation=self.generation,
                 confirmed=self.confirmed,
+                owner=self._hint(self._queue),
             )
             await self._call.write(news.SerializeToString())
 

@@ -12,11 +12,13 @@ from coldstore.errors import InvalidInput
 from hotstore.port import Popped, Receipt, Store
 from jjq.limits import WAIT_SECONDS_MAX
 from jjq.server.drain import Drain
+from jjq.server.hints import Hint
 from jjq.server.streams import Streams
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import info
 from jjq.wire.enums import CONTENT, FORM, STAGE
-from jjq.wire.message import decode, encode, parse
+from jjq.wire.message import decode, encode, parse, queue_of
+from jjq.wire.pages import Page
 
 Verb = Callable[[bytes], Awaitable[bytes]]
 Count = Callable[[int], None]
@@ -45,8 +47,11 @@ def decode_push(raw: bytes) -> tuple[pb.PushRequest, pa.RecordBatch]:
 class Verbs:
     """One method of the service each; `table` maps their names to coroutines from bytes to bytes."""
 
-    def __init__(self, store: Store, streams: Streams, drain: Drain, count: Callable[[str], Count]) -> None:
+    def __init__(
+        self, store: Store, streams: Streams, drain: Drain, hint: Hint, count: Callable[[str], Count]
+    ) -> None:
         self._store = store
+        self._hint = hint
         self._streams = streams
         self._drain = drain
         self._pushed, self._popped, self._peeked = count("Push"), count("Pop"), count("Peek")
@@ -66,7 +71,7 @@ class Verbs:
             ("Confirm", pb.ConfirmRequest, self._confirm),
             ("ListBlocks", pb.ListBlocksRequest, self._list_blocks),
         ]
-        table: dict[str, Verb] = {name: _plain(kind, verb) for name, kind, verb in plain}
+        table: dict[str, Verb] = {name: self._plain(kind, verb) for name, kind, verb in plain}
         return table | {"Push": self._push, "Pop": self._pop, "Peek": self._peek}
 
     # Queues ---------------------------------------------------------------------------------------
@@ -94,11 +99,16 @@ class Verbs:
         return pb.GetQueueResponse(queue=info.queue_out(found))
 
     async def _list_queues(self, request: pb.ListQueuesRequest) -> pb.ListQueuesResponse:
-        return pb.ListQueuesResponse(queues=[info.queue_out(q) for q in await self._store.list_queues()])
+        page = Page.asked("queues", request.page_size, request.page_token)
+        found = await self._store.list_queues(after=page.place, limit=page.limit)
+        queues, token = page.cut(found, lambda queue: queue.name)
+        return pb.ListQueuesResponse(queues=[info.queue_out(q) for q in queues], next_page_token=token)
 
     async def _list_blocks(self, request: pb.ListBlocksRequest) -> pb.ListBlocksResponse:
-        blocks = await self._store.list_blocks(request.queue)
-        return pb.ListBlocksResponse(blocks=[info.block_out(block) for block in blocks])
+        page = Page.asked(f"blocks {request.queue}", request.page_size, request.page_token)
+        found = await self._store.list_blocks(request.queue, from_offset=page.offset, limit=page.limit)
+        blocks, token = page.cut(found, lambda block: block.last_offset + 1)
+        return pb.ListBlocksResponse(blocks=[info.block_out(b) for b in blocks], next_page_token=token)
 
     # Subscribers ----------------------------------------------------------------------------------
 
@@ -117,8 +127,11 @@ class Verbs:
         return pb.GetSubscriberResponse(subscriber=info.subscriber_out(found))
 
     async def _list_subscribers(self, request: pb.ListSubscribersRequest) -> pb.ListSubscribersResponse:
-        found = await self._store.list_subscribers(request.queue or None)
-        return pb.ListSubscribersResponse(subscribers=[info.subscriber_out(s) for s in found])
+        page = Page.asked(f"subscribers {request.queue}", request.page_size, request.page_token)
+        found = await self._store.list_subscribers(request.queue or None, after=page.place, limit=page.limit)
+        some, token = page.cut(found, lambda subscriber: subscriber.id)
+        subscribers = [info.subscriber_out(s) for s in some]
+        return pb.ListSubscribersResponse(subscribers=subscribers, next_page_token=token)
 
     async def _delete_subscriber(self, request: pb.DeleteSubscriberRequest) -> pb.DeleteSubscriberResponse:
         await self._store.delete_subscriber(request.subscriber)
@@ -149,7 +162,8 @@ class Verbs:
         request, payload = decode_push(raw)
         receipt = await push(self._store, request, payload, request.queue)
         self._pushed(payload.num_rows)
-        return pb.PushResponse(receipt=info.receipt_out(receipt)).SerializeToString()
+        reply = pb.PushResponse(receipt=info.receipt_out(receipt), owner=self._hint(request.queue))
+        return reply.SerializeToString()
 
     async def _pop(self, raw: bytes) -> bytes:
         request = parse(pb.PopRequest, raw)
@@ -161,7 +175,10 @@ class Verbs:
 
         popped = await self._patient(pop, request.wait_seconds)
         self._popped(popped.batch.num_rows)
-        return encode(pb.PopResponse(position=popped.position, next=popped.next), popped.batch, form)
+        reply = pb.PopResponse(
+            position=popped.position, next=popped.next, owner=self._hint(queue_of(request))
+        )
+        return encode(reply, popped.batch, form)
 
     async def _peek(self, raw: bytes) -> bytes:
         request = parse(pb.PeekRequest, raw)
@@ -172,7 +189,10 @@ class Verbs:
 
         popped = await self._patient(peek, request.wait_seconds)
         self._peeked(popped.batch.num_rows)
-        return encode(pb.PeekResponse(position=popped.position, next=popped.next), popped.batch, form)
+        reply = pb.PeekResponse(
+            position=popped.position, next=popped.next, owner=self._hint(queue_of(request))
+        )
+        return encode(reply, popped.batch, form)
 
     async def _patient(self, take: Callable[[float], Awaitable[Popped]], wait: float) -> Popped:
         """Look at once; wait only if there is nothing, so that a stopping server breaks off nothing else."""
@@ -183,10 +203,13 @@ class Verbs:
             return popped
         return await self._drain.wait(take(wait))
 
+    def _plain(self, kind: Any, verb: Callable[[Any], Awaitable[Any]]) -> Verb:
+        async def call(raw: bytes) -> bytes:
+            request = parse(kind, raw)
+            reply = await verb(request)
+            queue = queue_of(request)
+            if queue and (owner := self._hint(queue)):
+                reply.owner = owner
+            return bytes(reply.SerializeToString())
 
-def _plain(kind: Any, verb: Callable[[Any], Awaitable[Any]]) -> Verb:
-    async def call(raw: bytes) -> bytes:
-        reply = await verb(parse(kind, raw))
-        return bytes(reply.SerializeToString())
-
-    return call
+        return call

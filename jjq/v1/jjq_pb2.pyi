@@ -48,6 +48,12 @@ class ErrorKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_KIND_EXHAUSTED: _ClassVar[ErrorKind]
     ERROR_KIND_UNAVAILABLE: _ClassVar[ErrorKind]
     ERROR_KIND_DATA_LOSS: _ClassVar[ErrorKind]
+
+class JournalKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    JOURNAL_KIND_UNSPECIFIED: _ClassVar[JournalKind]
+    JOURNAL_KIND_DISK: _ClassVar[JournalKind]
+    JOURNAL_KIND_S3: _ClassVar[JournalKind]
 FORM_UNSPECIFIED: Form
 FORM_ELEMENTS: Form
 FORM_ARROW: Form
@@ -75,6 +81,9 @@ ERROR_KIND_DENIED: ErrorKind
 ERROR_KIND_EXHAUSTED: ErrorKind
 ERROR_KIND_UNAVAILABLE: ErrorKind
 ERROR_KIND_DATA_LOSS: ErrorKind
+JOURNAL_KIND_UNSPECIFIED: JournalKind
+JOURNAL_KIND_DISK: JournalKind
+JOURNAL_KIND_S3: JournalKind
 
 class Element(_message.Message):
     __slots__ = ("offset", "timestamp_us", "key", "value", "headers")
@@ -146,10 +155,12 @@ class CreateQueueRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., content: _Optional[_Union[Content, str]] = ..., block_bytes: _Optional[int] = ..., block_seconds: _Optional[float] = ...) -> None: ...
 
 class CreateQueueResponse(_message.Message):
-    __slots__ = ("queue",)
+    __slots__ = ("queue", "owner")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     queue: Queue
-    def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ...) -> None: ...
+    owner: str
+    def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class GetQueueRequest(_message.Message):
     __slots__ = ("name", "subscriber")
@@ -160,20 +171,28 @@ class GetQueueRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., subscriber: _Optional[str] = ...) -> None: ...
 
 class GetQueueResponse(_message.Message):
-    __slots__ = ("queue",)
+    __slots__ = ("queue", "owner")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     queue: Queue
-    def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ...) -> None: ...
+    owner: str
+    def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class ListQueuesRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListQueuesResponse(_message.Message):
-    __slots__ = ("queues",)
+    __slots__ = ("queues", "next_page_token")
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     queues: _containers.RepeatedCompositeFieldContainer[Queue]
-    def __init__(self, queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ...) -> None: ...
+    next_page_token: str
+    def __init__(self, queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class Resolved(_message.Message):
     __slots__ = ("offset", "timestamp_us", "first_offset", "next_offset", "rule")
@@ -230,10 +249,12 @@ class CreateSubscriberRequest(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., name: _Optional[str] = ..., start: _Optional[str] = ..., clamp: _Optional[bool] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class CreateSubscriberResponse(_message.Message):
-    __slots__ = ("subscriber",)
+    __slots__ = ("subscriber", "owner")
     SUBSCRIBER_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     subscriber: Subscriber
-    def __init__(self, subscriber: _Optional[_Union[Subscriber, _Mapping]] = ...) -> None: ...
+    owner: str
+    def __init__(self, subscriber: _Optional[_Union[Subscriber, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class GetSubscriberRequest(_message.Message):
     __slots__ = ("subscriber",)
@@ -242,22 +263,32 @@ class GetSubscriberRequest(_message.Message):
     def __init__(self, subscriber: _Optional[str] = ...) -> None: ...
 
 class GetSubscriberResponse(_message.Message):
-    __slots__ = ("subscriber",)
+    __slots__ = ("subscriber", "owner")
     SUBSCRIBER_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     subscriber: Subscriber
-    def __init__(self, subscriber: _Optional[_Union[Subscriber, _Mapping]] = ...) -> None: ...
+    owner: str
+    def __init__(self, subscriber: _Optional[_Union[Subscriber, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class ListSubscribersRequest(_message.Message):
-    __slots__ = ("queue",)
+    __slots__ = ("queue", "page_size", "page_token")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     queue: str
-    def __init__(self, queue: _Optional[str] = ...) -> None: ...
+    page_size: int
+    page_token: str
+    def __init__(self, queue: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListSubscribersResponse(_message.Message):
-    __slots__ = ("subscribers",)
+    __slots__ = ("subscribers", "next_page_token", "owner")
     SUBSCRIBERS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     subscribers: _containers.RepeatedCompositeFieldContainer[Subscriber]
-    def __init__(self, subscribers: _Optional[_Iterable[_Union[Subscriber, _Mapping]]] = ...) -> None: ...
+    next_page_token: str
+    owner: str
+    def __init__(self, subscribers: _Optional[_Iterable[_Union[Subscriber, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class DeleteSubscriberRequest(_message.Message):
     __slots__ = ("subscriber",)
@@ -266,8 +297,10 @@ class DeleteSubscriberRequest(_message.Message):
     def __init__(self, subscriber: _Optional[str] = ...) -> None: ...
 
 class DeleteSubscriberResponse(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("owner",)
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    owner: str
+    def __init__(self, owner: _Optional[str] = ...) -> None: ...
 
 class SeekRequest(_message.Message):
     __slots__ = ("subscriber", "start", "clamp", "dry_run")
@@ -282,10 +315,12 @@ class SeekRequest(_message.Message):
     def __init__(self, subscriber: _Optional[str] = ..., start: _Optional[str] = ..., clamp: _Optional[bool] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class SeekResponse(_message.Message):
-    __slots__ = ("subscriber",)
+    __slots__ = ("subscriber", "owner")
     SUBSCRIBER_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     subscriber: Subscriber
-    def __init__(self, subscriber: _Optional[_Union[Subscriber, _Mapping]] = ...) -> None: ...
+    owner: str
+    def __init__(self, subscriber: _Optional[_Union[Subscriber, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class SleepRequest(_message.Message):
     __slots__ = ("subscriber",)
@@ -294,10 +329,12 @@ class SleepRequest(_message.Message):
     def __init__(self, subscriber: _Optional[str] = ...) -> None: ...
 
 class SleepResponse(_message.Message):
-    __slots__ = ("subscriber",)
+    __slots__ = ("subscriber", "owner")
     SUBSCRIBER_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     subscriber: Subscriber
-    def __init__(self, subscriber: _Optional[_Union[Subscriber, _Mapping]] = ...) -> None: ...
+    owner: str
+    def __init__(self, subscriber: _Optional[_Union[Subscriber, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class WakeupRequest(_message.Message):
     __slots__ = ("subscriber",)
@@ -306,10 +343,12 @@ class WakeupRequest(_message.Message):
     def __init__(self, subscriber: _Optional[str] = ...) -> None: ...
 
 class WakeupResponse(_message.Message):
-    __slots__ = ("subscriber",)
+    __slots__ = ("subscriber", "owner")
     SUBSCRIBER_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     subscriber: Subscriber
-    def __init__(self, subscriber: _Optional[_Union[Subscriber, _Mapping]] = ...) -> None: ...
+    owner: str
+    def __init__(self, subscriber: _Optional[_Union[Subscriber, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class ConfirmRequest(_message.Message):
     __slots__ = ("subscriber", "offset")
@@ -320,8 +359,10 @@ class ConfirmRequest(_message.Message):
     def __init__(self, subscriber: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class ConfirmResponse(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("owner",)
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    owner: str
+    def __init__(self, owner: _Optional[str] = ...) -> None: ...
 
 class PushRequest(_message.Message):
     __slots__ = ("queue", "producer", "sequence", "expected_offset", "stage", "elements", "arrow", "padding")
@@ -358,10 +399,12 @@ class Receipt(_message.Message):
     def __init__(self, first_offset: _Optional[int] = ..., count: _Optional[int] = ..., timestamp_us: _Optional[int] = ..., stage: _Optional[_Union[Stage, str]] = ..., duplicate: _Optional[bool] = ...) -> None: ...
 
 class PushResponse(_message.Message):
-    __slots__ = ("receipt",)
+    __slots__ = ("receipt", "owner")
     RECEIPT_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     receipt: Receipt
-    def __init__(self, receipt: _Optional[_Union[Receipt, _Mapping]] = ...) -> None: ...
+    owner: str
+    def __init__(self, receipt: _Optional[_Union[Receipt, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class PushResult(_message.Message):
     __slots__ = ("receipt", "error")
@@ -372,10 +415,12 @@ class PushResult(_message.Message):
     def __init__(self, receipt: _Optional[_Union[Receipt, _Mapping]] = ..., error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
 
 class PushStreamResponse(_message.Message):
-    __slots__ = ("results",)
+    __slots__ = ("results", "owner")
     RESULTS_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     results: _containers.RepeatedCompositeFieldContainer[PushResult]
-    def __init__(self, results: _Optional[_Iterable[_Union[PushResult, _Mapping]]] = ...) -> None: ...
+    owner: str
+    def __init__(self, results: _Optional[_Iterable[_Union[PushResult, _Mapping]]] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class PopRequest(_message.Message):
     __slots__ = ("subscriber", "max", "wait_seconds", "position", "form")
@@ -392,18 +437,20 @@ class PopRequest(_message.Message):
     def __init__(self, subscriber: _Optional[str] = ..., max: _Optional[int] = ..., wait_seconds: _Optional[float] = ..., position: _Optional[int] = ..., form: _Optional[_Union[Form, str]] = ...) -> None: ...
 
 class PopResponse(_message.Message):
-    __slots__ = ("position", "next", "elements", "arrow", "padding")
+    __slots__ = ("position", "next", "elements", "arrow", "padding", "owner")
     POSITION_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
     ELEMENTS_FIELD_NUMBER: _ClassVar[int]
     ARROW_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     position: int
     next: int
     elements: Elements
     arrow: ArrowBatch
     padding: bytes
-    def __init__(self, position: _Optional[int] = ..., next: _Optional[int] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+    owner: str
+    def __init__(self, position: _Optional[int] = ..., next: _Optional[int] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., padding: _Optional[bytes] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class PeekRequest(_message.Message):
     __slots__ = ("subscriber", "max", "wait_seconds", "form")
@@ -418,18 +465,20 @@ class PeekRequest(_message.Message):
     def __init__(self, subscriber: _Optional[str] = ..., max: _Optional[int] = ..., wait_seconds: _Optional[float] = ..., form: _Optional[_Union[Form, str]] = ...) -> None: ...
 
 class PeekResponse(_message.Message):
-    __slots__ = ("position", "next", "elements", "arrow", "padding")
+    __slots__ = ("position", "next", "elements", "arrow", "padding", "owner")
     POSITION_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
     ELEMENTS_FIELD_NUMBER: _ClassVar[int]
     ARROW_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     position: int
     next: int
     elements: Elements
     arrow: ArrowBatch
     padding: bytes
-    def __init__(self, position: _Optional[int] = ..., next: _Optional[int] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+    owner: str
+    def __init__(self, position: _Optional[int] = ..., next: _Optional[int] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., padding: _Optional[bytes] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class SubscribeRequest(_message.Message):
     __slots__ = ("start", "credit", "confirm")
@@ -482,7 +531,7 @@ class Confirmation(_message.Message):
     def __init__(self, offset: _Optional[int] = ..., generation: _Optional[int] = ...) -> None: ...
 
 class SubscribeResponse(_message.Message):
-    __slots__ = ("position", "next", "generation", "confirmed", "elements", "arrow", "padding")
+    __slots__ = ("position", "next", "generation", "confirmed", "elements", "arrow", "padding", "owner")
     POSITION_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
@@ -490,6 +539,7 @@ class SubscribeResponse(_message.Message):
     ELEMENTS_FIELD_NUMBER: _ClassVar[int]
     ARROW_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     position: int
     next: int
     generation: int
@@ -497,7 +547,8 @@ class SubscribeResponse(_message.Message):
     elements: Elements
     arrow: ArrowBatch
     padding: bytes
-    def __init__(self, position: _Optional[int] = ..., next: _Optional[int] = ..., generation: _Optional[int] = ..., confirmed: _Optional[int] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+    owner: str
+    def __init__(self, position: _Optional[int] = ..., next: _Optional[int] = ..., generation: _Optional[int] = ..., confirmed: _Optional[int] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., padding: _Optional[bytes] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class ReadRequest(_message.Message):
     __slots__ = ("queue", "start", "end", "follow", "form")
@@ -514,20 +565,22 @@ class ReadRequest(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., start: _Optional[str] = ..., end: _Optional[str] = ..., follow: _Optional[bool] = ..., form: _Optional[_Union[Form, str]] = ...) -> None: ...
 
 class ReadResponse(_message.Message):
-    __slots__ = ("start_offset", "end_offset", "next", "elements", "arrow", "padding")
+    __slots__ = ("start_offset", "end_offset", "next", "elements", "arrow", "padding", "owner")
     START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     END_OFFSET_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
     ELEMENTS_FIELD_NUMBER: _ClassVar[int]
     ARROW_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     start_offset: int
     end_offset: int
     next: int
     elements: Elements
     arrow: ArrowBatch
     padding: bytes
-    def __init__(self, start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., next: _Optional[int] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+    owner: str
+    def __init__(self, start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., next: _Optional[int] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., padding: _Optional[bytes] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class Block(_message.Message):
     __slots__ = ("id", "first_offset", "last_offset", "count", "kind", "loaded", "min_timestamp_us", "max_timestamp_us", "raw_bytes", "stored_bytes", "sha256", "key", "subscribers")
@@ -560,16 +613,24 @@ class Block(_message.Message):
     def __init__(self, id: _Optional[int] = ..., first_offset: _Optional[int] = ..., last_offset: _Optional[int] = ..., count: _Optional[int] = ..., kind: _Optional[_Union[BlockKind, str]] = ..., loaded: _Optional[bool] = ..., min_timestamp_us: _Optional[int] = ..., max_timestamp_us: _Optional[int] = ..., raw_bytes: _Optional[int] = ..., stored_bytes: _Optional[int] = ..., sha256: _Optional[str] = ..., key: _Optional[str] = ..., subscribers: _Optional[int] = ...) -> None: ...
 
 class ListBlocksRequest(_message.Message):
-    __slots__ = ("queue",)
+    __slots__ = ("queue", "page_size", "page_token")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     queue: str
-    def __init__(self, queue: _Optional[str] = ...) -> None: ...
+    page_size: int
+    page_token: str
+    def __init__(self, queue: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListBlocksResponse(_message.Message):
-    __slots__ = ("blocks",)
+    __slots__ = ("blocks", "next_page_token", "owner")
     BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     blocks: _containers.RepeatedCompositeFieldContainer[Block]
-    def __init__(self, blocks: _Optional[_Iterable[_Union[Block, _Mapping]]] = ...) -> None: ...
+    next_page_token: str
+    owner: str
+    def __init__(self, blocks: _Optional[_Iterable[_Union[Block, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class Error(_message.Message):
     __slots__ = ("kind", "message", "position", "first", "next", "owner", "retry_after_seconds", "key", "block")
@@ -592,3 +653,181 @@ class Error(_message.Message):
     key: str
     block: int
     def __init__(self, kind: _Optional[_Union[ErrorKind, str]] = ..., message: _Optional[str] = ..., position: _Optional[int] = ..., first: _Optional[int] = ..., next: _Optional[int] = ..., owner: _Optional[str] = ..., retry_after_seconds: _Optional[float] = ..., key: _Optional[str] = ..., block: _Optional[int] = ...) -> None: ...
+
+class Load(_message.Message):
+    __slots__ = ("history_bytes", "memory_bytes", "traffic", "shards")
+    HISTORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TRAFFIC_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
+    history_bytes: int
+    memory_bytes: int
+    traffic: float
+    shards: int
+    def __init__(self, history_bytes: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., traffic: _Optional[float] = ..., shards: _Optional[int] = ...) -> None: ...
+
+class Node(_message.Message):
+    __slots__ = ("id", "address", "alive", "draining", "journal", "load")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    ALIVE_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_FIELD_NUMBER: _ClassVar[int]
+    LOAD_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    address: str
+    alive: bool
+    draining: bool
+    journal: JournalKind
+    load: Load
+    def __init__(self, id: _Optional[str] = ..., address: _Optional[str] = ..., alive: _Optional[bool] = ..., draining: _Optional[bool] = ..., journal: _Optional[_Union[JournalKind, str]] = ..., load: _Optional[_Union[Load, _Mapping]] = ...) -> None: ...
+
+class Shard(_message.Message):
+    __slots__ = ("queue", "first_offset", "next_offset", "node", "epoch", "load")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LOAD_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    first_offset: int
+    next_offset: int
+    node: str
+    epoch: int
+    load: Load
+    def __init__(self, queue: _Optional[str] = ..., first_offset: _Optional[int] = ..., next_offset: _Optional[int] = ..., node: _Optional[str] = ..., epoch: _Optional[int] = ..., load: _Optional[_Union[Load, _Mapping]] = ...) -> None: ...
+
+class Move(_message.Message):
+    __slots__ = ("shard", "to")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    shard: Shard
+    to: str
+    def __init__(self, shard: _Optional[_Union[Shard, _Mapping]] = ..., to: _Optional[str] = ...) -> None: ...
+
+class NodeShare(_message.Message):
+    __slots__ = ("node", "before", "after")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    before: float
+    after: float
+    def __init__(self, node: _Optional[str] = ..., before: _Optional[float] = ..., after: _Optional[float] = ...) -> None: ...
+
+class ListNodesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListNodesResponse(_message.Message):
+    __slots__ = ("nodes",)
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedCompositeFieldContainer[Node]
+    def __init__(self, nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ...) -> None: ...
+
+class DrainNodeRequest(_message.Message):
+    __slots__ = ("node", "undo")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    UNDO_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    undo: bool
+    def __init__(self, node: _Optional[str] = ..., undo: _Optional[bool] = ...) -> None: ...
+
+class DrainNodeResponse(_message.Message):
+    __slots__ = ("node",)
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    node: Node
+    def __init__(self, node: _Optional[_Union[Node, _Mapping]] = ...) -> None: ...
+
+class Lost(_message.Message):
+    __slots__ = ("queue", "first_offset")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    first_offset: int
+    def __init__(self, queue: _Optional[str] = ..., first_offset: _Optional[int] = ...) -> None: ...
+
+class TakeOverRequest(_message.Message):
+    __slots__ = ("node", "accept_loss", "dry_run")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ACCEPT_LOSS_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    accept_loss: bool
+    dry_run: bool
+    def __init__(self, node: _Optional[str] = ..., accept_loss: _Optional[bool] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class TakeOverResponse(_message.Message):
+    __slots__ = ("queues", "lost")
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    queues: _containers.RepeatedScalarFieldContainer[str]
+    lost: _containers.RepeatedCompositeFieldContainer[Lost]
+    def __init__(self, queues: _Optional[_Iterable[str]] = ..., lost: _Optional[_Iterable[_Union[Lost, _Mapping]]] = ...) -> None: ...
+
+class ListShardsRequest(_message.Message):
+    __slots__ = ("queue", "node", "page_size", "page_token")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    node: str
+    page_size: int
+    page_token: str
+    def __init__(self, queue: _Optional[str] = ..., node: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListShardsResponse(_message.Message):
+    __slots__ = ("shards", "next_page_token")
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    shards: _containers.RepeatedCompositeFieldContainer[Shard]
+    next_page_token: str
+    def __init__(self, shards: _Optional[_Iterable[_Union[Shard, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class PlanMovesRequest(_message.Message):
+    __slots__ = ("leaving",)
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
+    leaving: str
+    def __init__(self, leaving: _Optional[str] = ...) -> None: ...
+
+class PlanMovesResponse(_message.Message):
+    __slots__ = ("moves", "shares")
+    MOVES_FIELD_NUMBER: _ClassVar[int]
+    SHARES_FIELD_NUMBER: _ClassVar[int]
+    moves: _containers.RepeatedCompositeFieldContainer[Move]
+    shares: _containers.RepeatedCompositeFieldContainer[NodeShare]
+    def __init__(self, moves: _Optional[_Iterable[_Union[Move, _Mapping]]] = ..., shares: _Optional[_Iterable[_Union[NodeShare, _Mapping]]] = ...) -> None: ...
+
+class MoveShardRequest(_message.Message):
+    __slots__ = ("queue", "first_offset", "to")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    first_offset: int
+    to: str
+    def __init__(self, queue: _Optional[str] = ..., first_offset: _Optional[int] = ..., to: _Optional[str] = ...) -> None: ...
+
+class MoveShardResponse(_message.Message):
+    __slots__ = ("shard",)
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    shard: Shard
+    def __init__(self, shard: _Optional[_Union[Shard, _Mapping]] = ...) -> None: ...
+
+class SplitQueueRequest(_message.Message):
+    __slots__ = ("queue", "parts", "dry_run")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    parts: int
+    dry_run: bool
+    def __init__(self, queue: _Optional[str] = ..., parts: _Optional[int] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class SplitQueueResponse(_message.Message):
+    __slots__ = ("shards",)
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
+    shards: _containers.RepeatedCompositeFieldContainer[Shard]
+    def __init__(self, shards: _Optional[_Iterable[_Union[Shard, _Mapping]]] = ...) -> None: ...

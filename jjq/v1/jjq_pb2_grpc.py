@@ -147,7 +147,7 @@ class JjqServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListQueues(self, request, context):
-        """All queues, in the order of their names.
+        """All queues, in the order of their names, in pages.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -168,7 +168,7 @@ class JjqServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListSubscribers(self, request, context):
-        """The subscribers of a queue, or of all queues.
+        """The subscribers of a queue, or of all queues, in the order of queues and names, in pages.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -257,7 +257,7 @@ class JjqServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListBlocks(self, request, context):
-        """The blocks of a queue, oldest first: in memory, and on object storage as Parquet files.
+        """The blocks of a queue, oldest first: in memory, and on object storage as Parquet files; in pages.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -844,6 +844,363 @@ class Jjq:
             '/jjq.v1.Jjq/ListBlocks',
             jjq_dot_v1_dot_jjq__pb2.ListBlocksRequest.SerializeToString,
             jjq_dot_v1_dot_jjq__pb2.ListBlocksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+
+class OperatorStub:
+    """For operators of a cluster: its nodes, and which of them serves what. Any node may be asked.
+
+    Nodes among themselves use the methods of both services under the names jjq.v1.Peer and
+    jjq.v1.PeerOperator. There they are never forwarded: a node that is not the owner answers FENCED,
+    whose `owner` is then the name of a node.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.ListNodes = channel.unary_unary(
+                '/jjq.v1.Operator/ListNodes',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.ListNodesRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.ListNodesResponse.FromString,
+                _registered_method=True)
+        self.DrainNode = channel.unary_unary(
+                '/jjq.v1.Operator/DrainNode',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.DrainNodeRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.DrainNodeResponse.FromString,
+                _registered_method=True)
+        self.TakeOver = channel.unary_unary(
+                '/jjq.v1.Operator/TakeOver',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.TakeOverRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.TakeOverResponse.FromString,
+                _registered_method=True)
+        self.ListShards = channel.unary_unary(
+                '/jjq.v1.Operator/ListShards',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.ListShardsRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.ListShardsResponse.FromString,
+                _registered_method=True)
+        self.PlanMoves = channel.unary_unary(
+                '/jjq.v1.Operator/PlanMoves',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.PlanMovesRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.PlanMovesResponse.FromString,
+                _registered_method=True)
+        self.MoveShard = channel.unary_unary(
+                '/jjq.v1.Operator/MoveShard',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.MoveShardRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.MoveShardResponse.FromString,
+                _registered_method=True)
+        self.SplitQueue = channel.unary_unary(
+                '/jjq.v1.Operator/SplitQueue',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.SplitQueueRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.SplitQueueResponse.FromString,
+                _registered_method=True)
+
+
+class OperatorServicer:
+    """For operators of a cluster: its nodes, and which of them serves what. Any node may be asked.
+
+    Nodes among themselves use the methods of both services under the names jjq.v1.Peer and
+    jjq.v1.PeerOperator. There they are never forwarded: a node that is not the owner answers FENCED,
+    whose `owner` is then the name of a node.
+    """
+
+    def ListNodes(self, request, context):
+        """The nodes of the cluster, as the node that is asked sees them, in the order of their names.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DrainNode(self, request, context):
+        """Say that a node is to be emptied: no new queues go there. Its shards are moved by a plan.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TakeOver(self, request, context):
+        """Let the node that is asked serve the queues of a dead one. With the journal on object storage that
+        happens by itself and loses nothing; with journals on disks it loses what is not on object
+        storage yet, and is FAILED_PRECONDITION unless that is accepted.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListShards(self, request, context):
+        """Who serves what: the tails of queues, and the block ranges that other nodes serve; in pages.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PlanMoves(self, request, context):
+        """What to move so that all nodes have about as much to do, with as little movement as that needs.
+        Changes nothing: carry it out with MoveShard, step by step, in any order. A plan that was broken
+        off is resumed by asking for a new one, which leaves out what is done.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def MoveShard(self, request, context):
+        """Let another node serve a shard. Nothing is lost; pushes to the queue wait for well under a second.
+        Returns when the other node serves. The same request again changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SplitQueue(self, request, context):
+        """Let other nodes serve the history of a queue in equal parts, so that replays spread; or undo that.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_OperatorServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'ListNodes': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListNodes,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.ListNodesRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.ListNodesResponse.SerializeToString,
+            ),
+            'DrainNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainNode,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.DrainNodeRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.DrainNodeResponse.SerializeToString,
+            ),
+            'TakeOver': grpc.unary_unary_rpc_method_handler(
+                    servicer.TakeOver,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.TakeOverRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.TakeOverResponse.SerializeToString,
+            ),
+            'ListShards': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListShards,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.ListShardsRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.ListShardsResponse.SerializeToString,
+            ),
+            'PlanMoves': grpc.unary_unary_rpc_method_handler(
+                    servicer.PlanMoves,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.PlanMovesRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.PlanMovesResponse.SerializeToString,
+            ),
+            'MoveShard': grpc.unary_unary_rpc_method_handler(
+                    servicer.MoveShard,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.MoveShardRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.MoveShardResponse.SerializeToString,
+            ),
+            'SplitQueue': grpc.unary_unary_rpc_method_handler(
+                    servicer.SplitQueue,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.SplitQueueRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.SplitQueueResponse.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'jjq.v1.Operator', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('jjq.v1.Operator', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class Operator:
+    """For operators of a cluster: its nodes, and which of them serves what. Any node may be asked.
+
+    Nodes among themselves use the methods of both services under the names jjq.v1.Peer and
+    jjq.v1.PeerOperator. There they are never forwarded: a node that is not the owner answers FENCED,
+    whose `owner` is then the name of a node.
+    """
+
+    @staticmethod
+    def ListNodes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Operator/ListNodes',
+            jjq_dot_v1_dot_jjq__pb2.ListNodesRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.ListNodesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Operator/DrainNode',
+            jjq_dot_v1_dot_jjq__pb2.DrainNodeRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.DrainNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TakeOver(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Operator/TakeOver',
+            jjq_dot_v1_dot_jjq__pb2.TakeOverRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.TakeOverResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListShards(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Operator/ListShards',
+            jjq_dot_v1_dot_jjq__pb2.ListShardsRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.ListShardsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PlanMoves(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Operator/PlanMoves',
+            jjq_dot_v1_dot_jjq__pb2.PlanMovesRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.PlanMovesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MoveShard(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Operator/MoveShard',
+            jjq_dot_v1_dot_jjq__pb2.MoveShardRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.MoveShardResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SplitQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Operator/SplitQueue',
+            jjq_dot_v1_dot_jjq__pb2.SplitQueueRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.SplitQueueResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from hotstore.port import BlockInfo, QueueInfo, Receipt, Resolved, SubscriberInfo
+from coldstore.answers import BlockInfo, QueueInfo, Receipt, Resolved, SubscriberInfo
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.enums import BLOCK, CONTENT, STAGE
 

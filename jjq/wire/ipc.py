@@ -49,15 +49,14 @@ def encode(batch: pa.RecordBatch) -> tuple[bytes, pa.Buffer, bytes]:
 def decode(span: Span) -> pa.RecordBatch:
     """The one batch of a stream, sharing its memory, or `InvalidInput`."""
     try:
-        batch = _plain(span)
-        if batch is None:
-            batch = _any(span.buffer())
+        plain = _plain(span)
+        batch = _any(span.buffer()) if plain is None else plain
         batch.validate(full=True)
         if batch.num_rows > BATCH_ELEMENTS_MAX:
             raise InvalidInput(
                 f"the batch has {batch.num_rows} elements; at most {BATCH_ELEMENTS_MAX} go in one"
             )
-        if batch.schema not in SCHEMAS:
+        if plain is None and batch.schema not in SCHEMAS:
             expanding.check(batch)
     except InvalidInput:
         raise

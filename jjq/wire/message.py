@@ -51,3 +51,12 @@ def encode(message: Any, batch: pa.RecordBatch, form: str) -> bytes:
         return frame.join(message.SerializeToString(), ipc.encode(batch))
     friendly.encode(batch, message.elements)
     return bytes(message.SerializeToString())
+
+
+def queue_of(message: Any) -> str:
+    """The queue that a request or its reply's hint is about; empty for those that are about none, or all."""
+    for field in ("queue", "subscriber", "name"):
+        value = getattr(message, field, None)
+        if isinstance(value, str) and value:
+            return value.partition("/")[0]
+    return ""

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from coldstore import starts
 from coldstore.batch import Content, check_content, check_payload, schema, stamp
 from coldstore.clock import ManualClock
 from coldstore.errors import Conflict, InvalidInput, NotFound, OutOfRange
 from coldstore.paths import check_name
-from hotstore import starts
 from hotstore.port import BlockInfo, Popped, QueueInfo, Receipt, Resolved, Stage, SubscriberInfo
 from hotstore.producers import Producers, Pushed, check_identity
 
@@ -102,10 +102,12 @@ class FakeStore:
     async def get_queue(self, name: str) -> QueueInfo:
         return (self._find(name)[0] if "/" in name else self._queue(name)).info()
 
-    async def list_queues(self) -> list[QueueInfo]:
-        return [self.queues[name].info() for name in sorted(self.queues)]
+    async def list_queues(self, *, after: str = "", limit: int | None = None) -> list[QueueInfo]:
+        return [self.queues[name].info() for name in sorted(self.queues) if name > after][:limit]
 
-    async def list_blocks(self, queue: str) -> list[BlockInfo]:
+    async def list_blocks(
+        self, queue: str, *, from_offset: int = 0, limit: int | None = None
+    ) -> list[BlockInfo]:
         end = self._queue(queue).next_offset
         return [BlockInfo(0, 0, end - 1, end, "hot-hot", True, 0, 0, 0, None, None, None, 0)]
 
@@ -151,9 +153,13 @@ class FakeStore:
     async def get_subscriber(self, subscriber: str) -> SubscriberInfo:
         return self._find(subscriber)[1]
 
-    async def list_subscribers(self, queue: str | None = None) -> list[SubscriberInfo]:
+    async def list_subscribers(
+        self, queue: str | None = None, *, after: str = "", limit: int | None = None
+    ) -> list[SubscriberInfo]:
         names = sorted(self.queues) if queue is None else [self._queue(queue).name]
-        return [self._find(info.id)[1] for name in names for info in self.queues[name].subscribers.values()]
+        every = [(name, each) for name in names for each in sorted(self.queues[name].subscribers)]
+        last = tuple(after.split("/"))
+        return [self._find("/".join(pair))[1] for pair in every if pair > last][:limit]
 
     async def delete_subscriber(self, subscriber: str) -> None:
         queue, known = self._find(subscriber)

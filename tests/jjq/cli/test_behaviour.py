@@ -45,6 +45,7 @@ def one_line(text: str) -> bool:
         (["tail", "{q}", "-n", "-1"], 2, "negative"),
         (["pop", "{q}/s", "--server", "127.0.0.1:1"], 7, "jjq serve"),
         (["pop", "{q}/s", "--server", "no port here"], 2, "HOST:PORT"),
+        (["pop", "{q}/s", "--timeout", "0"], 2, "--timeout"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -62,6 +63,16 @@ def test_a_bad_line_of_json_is_named_and_what_came_before_it_stays(jjq: Command,
     assert (ran.code, ran.output) == (2, b"")
     assert "line 3 is no JSON object" in ran.errors
     assert jjq.ok("replay", queue).lines == ["a", "1"]
+
+
+def test_what_is_right_is_pushed_beside_what_is_wrong_and_that_is_said(jjq: Command, queue: str) -> None:
+    jjq.ok("queue", "create", f"{queue}-json", "--content", "json")
+    ran = jjq("push", f"{queue}-json", "1", "{", "3")
+    assert (ran.code, ran.output) == (2, b"")
+    assert one_line(ran.errors)
+    assert "element 1" in ran.errors
+    assert "all that is right was pushed" in ran.errors
+    assert jjq.ok("replay", f"{queue}-json").lines == ["1", "3"]
 
 
 def test_every_kind_of_error_has_an_exit_code() -> None:

@@ -16,7 +16,7 @@ from tests.servers.jjq_server import clean_environment
 from tests.servers.waiting import free_ports
 
 
-def test_nodes_serve_keep_their_history_on_s3_and_stop_together(tmp_path: Path) -> None:
+def test_nodes_are_one_cluster_over_s3_and_stop_together(tmp_path: Path) -> None:
     first, s3 = next_to_each_other(), free_ports(1)[0]
     command = [sys.executable, "-m", "jjq.cluster", "--data", str(tmp_path / "c"), "--nodes", "2"]
     with subprocess.Popen(
@@ -28,13 +28,13 @@ def test_nodes_serve_keep_their_history_on_s3_and_stop_together(tmp_path: Path) 
         try:
             assert process.stdout is not None
             said = [process.stdout.readline() for _ in range(4)]
-            assert "nodes do not share queues yet" in said[-1], said
+            assert "one cluster" in said[-1], said
             family = psutil.Process(process.pid).children(recursive=True)
-            for port in (first, first + 1):
+            for n, port in enumerate((first, first + 1)):
                 with jjq.connect(f"127.0.0.1:{port}") as client:
                     client.create_queue("orders", block_bytes=64 * 1024)
                     receipt = client.push("orders", [bytes(1_000)] * 100, stage="cold")
-                    assert receipt.stage == "cold"
+                    assert (receipt.stage, receipt.first_offset) == ("cold", 100 * n)
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
             assert not [child for child in family if child.is_running()]

@@ -40,11 +40,14 @@ def test_everything_that_a_service_names_exists(compose: Any) -> None:
             assert (ROOT / source).exists() if source.startswith(".") else source in compose["volumes"]
 
 
-def test_nodes_share_neither_data_nor_prefix_nor_port(compose: Any) -> None:
+def test_nodes_are_one_cluster_with_data_and_ports_of_their_own(compose: Any) -> None:
     nodes = [service for name, service in compose["services"].items() if name.startswith("node-")]
     for unique in ("volumes", "ports"):
         assert len({tuple(node[unique]) for node in nodes}) == 3
-    assert len({node["environment"]["JJQ_COLD"] for node in nodes}) == 3
+    assert len({node["environment"]["JJQ_ADVERTISE"] for node in nodes}) == 3
+    assert {(node["environment"]["JJQ_COLD"], node["environment"]["JJQ_JOURNAL"]) for node in nodes} == {
+        ("s3://jjq/cluster", "s3")
+    }
 
 
 def test_the_settings_of_the_containers_are_settings_of_jjq(

@@ -77,7 +77,7 @@ def test_other_variables_are_ignored_as_kubernetes_makes_them_up(monkeypatch: py
 
 
 WRONG: list[tuple[dict[str, Any], str, str]] = [
-    ({"journal": "s3"}, "", "--journal is 's3': this version has no journal on object storage yet; use disk"),
+    ({"journal": "tape"}, "", "--journal is 'tape': 'tape' is not known; use disk or s3"),
     ({"journal": "tape"}, "", "--journal is 'tape'"),
     ({"listen": "here"}, "", "is not HOST:PORT"),
     ({"metrics_listen": "9090"}, "", "metrics '9090' is not HOST:PORT"),

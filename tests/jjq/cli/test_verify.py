@@ -55,9 +55,11 @@ def test_damage_ends_with_4_and_is_named(alone: Command, data: Path, tmp_path: P
     assert reports[0]["defects"][0]["key"].endswith(".parquet")
 
 
-def test_an_unknown_queue_ends_with_3_and_an_empty_store_has_nothing_wrong(
+def test_an_unknown_queue_or_a_place_without_a_store_ends_with_3(
     alone: Command, data: Path, tmp_path: Path
 ) -> None:
     assert alone("verify", "nope", "--cold", str(data)).code == 3
-    assert alone.ok("verify", "--cold", str(tmp_path / "nothing"), "--json").json == []
+    ran = alone("verify", "--cold", str(tmp_path / "nothing"))
+    assert (ran.code, ran.output) == (3, b"")
+    assert "correct --cold" in ran.errors
     assert alone("verify").code == 2

@@ -28,7 +28,10 @@ def test_every_link_leads_somewhere(path: Path) -> None:
 def test_every_file_that_the_architecture_names_exists() -> None:
     named = set(re.findall(r"`([\w./]+\.(?:py|yml))`", text("architecture.md")))
     assert len(named) > 40
-    folders = [ROOT, *(ROOT / f for f in ("jjq", "hotstore", "coldstore", "jjq/server", "jjq/remote"))]
+    folders = [
+        ROOT,
+        *(ROOT / f for f in ("jjq", "hotstore", "coldstore", "jjq/server", "jjq/remote", "jjq/spark")),
+    ]
     folders.append(ROOT / "tests/jjq/client")
     assert {name for name in named if not any((folder / name).exists() for folder in folders)} == set()
 
@@ -61,6 +64,7 @@ def test_every_dependency_has_its_reason() -> None:
 
 def test_the_metrics_to_watch_exist() -> None:
     told = set(re.findall(r"`(jjq_\w+)`", text("operations.md")))
-    code = (ROOT / "jjq/server/metrics.py").read_text() + (ROOT / "hotstore/hotstore.py").read_text()
+    sources = ("jjq/server/meter.py", "jjq/server/metrics.py", "hotstore/hotstore.py")
+    code = "".join((ROOT / source).read_text() for source in sources)
     missing = {name for name in told if name.removeprefix("jjq_").removesuffix("_total") not in code}
     assert missing == set()

@@ -52,7 +52,7 @@ async def test_a_read_that_follows_misses_nothing_pushed_while_it_was_cut_off(fa
         # Not from "end": what that means is only settled once the server's answer has come through.
         follow = remote.read("orders", "offset:2000", follow=True)
         waiting = asyncio.ensure_future(anext(follow))
-        await until(lambda: proxy.passed and fake.server.metrics.open.labels("Read")._value.get())
+        await until(lambda: proxy.passed and fake.server.metrics.meter("Read").open)
         seen: list[int] = []
         for round_ in range(3):
             proxy.refuse = True
@@ -90,5 +90,5 @@ async def test_a_reader_that_stops_leaves_no_stream_behind(fake: Served) -> None
     reading = fake.remote.read("orders")
     await anext(reading)
     await reading.aclose()  # type: ignore[attr-defined]
-    gauge = fake.server.metrics.open.labels("Read")._value
-    await until(lambda: not gauge.get())
+    meter = fake.server.metrics.meter("Read")
+    await until(lambda: not meter.open)

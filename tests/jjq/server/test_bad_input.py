@@ -205,7 +205,7 @@ async def test_an_unforeseen_failure_is_internal_neutral_and_logged() -> None:
     class Broken(FakeStore):
         """Fails as only a mistake of ours can."""
 
-        async def list_queues(self) -> list[Any]:
+        async def list_queues(self, *, after: str = "", limit: int | None = None) -> list[Any]:
             raise KeyError("a secret of the inside")
 
     logged: list[tuple[str, dict[str, Any]]] = []

@@ -10,8 +10,8 @@ from urllib.request import urlopen
 import pytest
 
 from coldstore.errors import InvalidInput, NotFound, Unavailable
-from hotstore.port import SubscriberInfo
-from jjq.server.metrics import Gauges
+from hotstore.lag import Lag
+from jjq.server.metrics import Gauges, Lags
 from jjq.server.settings import ServerSettings
 from tests.jjq.fakestore import FakeStore
 from tests.jjq.serving import Served, hot_store, numbers, served, values
@@ -24,6 +24,9 @@ class Measured(FakeStore):
 
     def gauges(self) -> Mapping[str, float]:
         return {"journal_bytes": 12.0, "journal_syncs_total": 7.0}
+
+    async def lags(self) -> list[Lag]:
+        return [Lag("orders", "x", 5, 2.5), Lag("orders", "y", 0, 0.0)]
 
 
 async def page(jjq: Served) -> dict[str, float]:
@@ -66,14 +69,14 @@ async def test_calls_bytes_elements_and_latencies_are_counted() -> None:
 async def test_the_stores_figures_and_every_subscribers_lag_are_shown() -> None:
     store = Measured()
     assert isinstance(store, Gauges)
+    assert isinstance(store, Lags)
     async with served(store, WITH_METRICS) as jjq:
-        await jjq.remote.create_queue("orders")
-        await jjq.remote.create_subscriber("orders", "x", "beginning")
-        await jjq.remote.push("orders", numbers(0, 5))
         found = await page(jjq)
     assert found["jjq_journal_bytes"] == 12.0
     assert found["jjq_journal_syncs_total"] == 7.0
     assert found['jjq_subscriber_lag_elements{queue="orders",subscriber="x"}'] == 5
+    assert found['jjq_subscriber_lag_seconds{queue="orders",subscriber="x"}'] == 2.5
+    assert found['jjq_subscriber_lag_seconds{queue="orders",subscriber="y"}'] == 0
 
 
 async def test_the_real_store_has_figures(tmp_path: Path) -> None:
@@ -81,7 +84,12 @@ async def test_the_real_store_has_figures(tmp_path: Path) -> None:
         assert isinstance(store, Gauges)
         await jjq.remote.create_queue("orders")
         await jjq.remote.push("orders", numbers(0, 5))
+        await jjq.remote.create_subscriber("orders", "behind", "last:3")
+        await jjq.remote.create_subscriber("orders", "ahead", "end")
         found = await page(jjq)
+    assert found['jjq_subscriber_lag_elements{queue="orders",subscriber="behind"}'] == 3
+    assert 0 < found['jjq_subscriber_lag_seconds{queue="orders",subscriber="behind"}'] < 60
+    assert found['jjq_subscriber_lag_seconds{queue="orders",subscriber="ahead"}'] == 0
     for name in (
         "journal_bytes",
         "exposed_bytes",
@@ -94,9 +102,9 @@ async def test_the_real_store_has_figures(tmp_path: Path) -> None:
 
 async def test_a_store_that_does_not_answer_hides_nothing_else() -> None:
     class Mute(FakeStore):
-        """Cannot list."""
+        """Cannot tell."""
 
-        async def list_subscribers(self, queue: str | None = None) -> list[SubscriberInfo]:
+        async def lags(self) -> list[Lag]:
             raise Unavailable("not now")
 
     async with served(Mute(), WITH_METRICS) as jjq:

@@ -112,6 +112,12 @@ async def test_a_certificate_that_cannot_be_used_is_named_at_the_start(
     missing = ServerSettings(listen="127.0.0.1:0", tls=Tls(certificate, tmp_path / "no.key"))
     with pytest.raises(InvalidInput, match=r"no\.key"):
         await serve(FakeStore(), missing)
+    other = authority.issue("other")[1]
+    for wrong in (Tls(certificate, other), Tls(tmp_path / "server.key", other)):
+        with pytest.raises(InvalidInput, match=r"certificate .* and key .*other\.key do not fit"):
+            await serve(FakeStore(), ServerSettings(listen="127.0.0.1:0", tls=wrong))
+    with pytest.raises(InvalidInput, match=r"client CA .*other\.key holds no certificate"):
+        Tls(*authority.issue("server"), client_ca=other).credentials()
     with pytest.raises(InvalidInput, match="both"):
         ClientTls(authority.path, certificate=certificate)
     with pytest.raises(InvalidInput, match=r"no\.pem"):

@@ -1,0 +1,129 @@
+"""`jjq node …`: the nodes of a cluster, and emptying one before it is taken away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cyclopts import App
+
+from jjq.cli.connection import HERE, AsJson, Connection, Flag
+from jjq.cli.output import bytes_text, print_fields, print_json, print_table
+from jjq.cli.shard import carry_out, show_plan
+
+if TYPE_CHECKING:
+    from sharding.operations import NodeState
+
+app = App(name="node", help="Look at the nodes of a cluster, and empty them.")
+
+
+@app.command(name="list")
+def list_(*, json: AsJson = False, at: Connection = HERE) -> None:
+    """List the nodes of the cluster, as the node that is asked sees them."""
+    with at.operator() as operator:
+        found = operator.nodes()
+    if json:
+        print_json([_json(each) for each in found])
+        return
+    columns = ("NODE", "ADDRESS", "STATE", "JOURNAL", "SHARDS", "HISTORY", "MEMORY", "ELEMENTS/S")
+    rows = [
+        (each.node.id, each.node.address, _state(each), each.node.journal, each.node.load.count,
+         bytes_text(each.node.load.bytes), bytes_text(each.node.load.memory), f"{each.node.load.traffic:.0f}")
+        for each in found
+    ]  # fmt: skip
+    print_table(columns, rows)
+
+
+@app.command
+def drain(
+    node: str,
+    /,
+    *,
+    dry_run: Flag = False,
+    undo: Flag = False,
+    json: AsJson = False,
+    at: Connection = HERE,
+) -> int:
+    """Empty a node: no new queues go there, and its shards are moved to the others.
+
+    Nothing is lost, and clients notice nothing but a pause of well under a second for each queue. If
+    anything breaks in between, give the same command again: it goes on where it was.
+
+    ```
+    jjq node drain node-3
+    ```
+
+    Parameters
+    ----------
+    node
+        Name of the node.
+    dry_run
+        Only show what would be moved.
+    undo
+        Let the node have new queues again; `jjq shard rebalance` brings shards back.
+    """
+    with at.operator() as operator:
+        if undo:
+            print_fields({"node": operator.drain(node, undo=True).node.id, "state": "not draining"})
+            return 0
+        if not dry_run:
+            operator.drain(node)
+        plan = operator.plan(leaving=node)
+        if dry_run:
+            return show_plan(plan, json)
+        return carry_out(operator, plan, lambda: operator.plan(leaving=node), json)
+
+
+@app.command
+def take_over(
+    node: str,
+    /,
+    *,
+    accept_loss: Flag = False,
+    dry_run: Flag = False,
+    json: AsJson = False,
+    at: Connection = HERE,
+) -> None:
+    """Let the node that is asked serve the queues of a dead one.
+
+    Nodes whose journal is on object storage need no such command: the others take over by themselves,
+    and nothing is lost. A journal on a disk that is away cannot be read: what is not on object storage
+    yet is lost, and --dry-run tells from which offset on that is.
+
+    Parameters
+    ----------
+    node
+        Name of the dead node.
+    accept_loss
+        Serve its queues without the elements that are lost.
+    dry_run
+        Only show what would be lost.
+    """
+    with at.operator() as operator:
+        done = operator.take_over(node, accept_loss=accept_loss, dry_run=dry_run)
+    if json:
+        lost: list[dict[str, Any]] = [{"queue": each.queue, "first_offset": each.first} for each in done.lost]
+        print_json({"node": node, "queues": list(done.moved), "lost": lost})
+        return
+    print_table(("QUEUE", "LOST FROM OFFSET"), [(each.queue, each.first) for each in done.lost])
+    if not dry_run:
+        print_fields({"queues taken over": len(done.moved)})
+
+
+def _state(each: NodeState) -> str:
+    if not each.alive:
+        return "silent"
+    return "draining" if each.node.draining else "serving"
+
+
+def _json(each: NodeState) -> dict[str, Any]:
+    load = each.node.load
+    return {
+        "node": each.node.id,
+        "address": each.node.address,
+        "state": _state(each),
+        "journal": each.node.journal,
+        "shards": load.count,
+        "history_bytes": load.bytes,
+        "memory_bytes": load.memory,
+        "traffic": load.traffic,
+    }

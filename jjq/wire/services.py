@@ -1,0 +1,13 @@
+"""The names of our gRPC services."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from jjq.v1 import jjq_pb2 as pb
+
+JJQ: Final = pb.DESCRIPTOR.services_by_name["Jjq"].full_name
+OPERATOR: Final = pb.DESCRIPTOR.services_by_name["Operator"].full_name
+# The same methods between nodes: never forwarded.
+PEER: Final = "jjq.v1.Peer"
+PEER_OPERATOR: Final = "jjq.v1.PeerOperator"

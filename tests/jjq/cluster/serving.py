@@ -1,0 +1,95 @@
+"""Real gRPC servers over the fake world of tests.sharding: three nodes in one process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import structlog
+
+from jjq.remote.operator import RemoteOperator
+from jjq.remote.settings import RemoteSettings
+from jjq.remote.store import RemoteStore
+from jjq.server.operator import OperatorVerbs
+from jjq.server.server import Server, serve
+from jjq.wire.services import OPERATOR, PEER, PEER_OPERATOR
+from sharding.operator import Operator, OperatorHere
+from sharding.placement import Load
+from tests.jjq.serving import ANYWHERE
+from tests.sharding.cluster import World
+
+BETWEEN = RemoteSettings(timeout_seconds=5.0, direct=False, patient=False, service=PEER)
+OPERATING = RemoteSettings(timeout_seconds=5.0, direct=False, service=OPERATOR)
+
+
+class NoLoads:
+    """Every queue costs the same."""
+
+    def of(self, queue: str) -> Load:
+        return Load()
+
+    def history_bytes(self, queue: str, first: int, end: int) -> int:
+        return 0
+
+
+@dataclass
+class Cluster:
+    """Servers and clients by node."""
+
+    world: World
+    servers: dict[str, Server] = field(default_factory=dict)
+    stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+
+    def address(self, *names: str) -> str:
+        return ",".join(self.servers[name].address for name in names)
+
+    async def client(self, *names: str, **settings: Any) -> RemoteStore:
+        """A client that knows these nodes."""
+        made = RemoteStore(self.address(*names), RemoteSettings(timeout_seconds=10.0, **settings))
+        return await self.stack.enter_async_context(made)
+
+    def operator(self, name: str) -> RemoteOperator:
+        made = RemoteOperator(self.address(name), OPERATING)
+        self.stack.push_async_callback(made.close)
+        return made
+
+    def calls(self, name: str, method: str) -> float:
+        """How often a node was asked, by clients and other nodes alike."""
+        count = self.servers[name].metrics.registry.get_sample_value(
+            "jjq_calls_total", {"method": method, "code": "OK"}
+        )
+        return count or 0.0
+
+    async def add(self, name: str, advertise: str | None = None) -> None:
+        node = await self.world.add(name)
+        connect: Any = self._operator_between
+        loads: Any = NoLoads()
+        here = OperatorHere(node.ownership, node.registry, loads)
+        operator = Operator(here, node.ownership, node.registry, node.router, connect)
+        quiet = structlog.wrap_logger(structlog.ReturnLogger(), processors=[])
+        server = await serve(node.router, ANYWHERE, log=quiet, operator=OperatorVerbs(operator, here))
+        self.servers[name] = server
+        self.stack.push_async_callback(server.stop, 0)
+        self.stack.push_async_callback(node.router.close)
+        node.registry.me = replace(node.registry.me, address=advertise or server.address)
+        await node.registry.beat()
+        for each in self.world.nodes.values():
+            await each.registry.look()
+
+    def _operator_between(self, address: str) -> RemoteOperator:
+        made = RemoteOperator(address, replace(BETWEEN, service=PEER_OPERATOR))
+        self.stack.push_async_callback(made.close)
+        return made
+
+
+@asynccontextmanager
+async def cluster(names: str = "abc") -> AsyncIterator[Cluster]:
+    world = World()
+    world.connect = lambda address: RemoteStore(address, BETWEEN)  # type: ignore[method-assign,assignment,return-value]
+    made = Cluster(world)
+    async with made.stack:
+        for name in names:
+            await made.add(name)
+        yield made
