@@ -1,0 +1,32 @@
+"""jjq as a server: `jjq serve` in a process of its own, over gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import jjq
+from bench.peers.server import Server, free_port
+from bench.peers.system import Client, System
+from bench.peers.systems.jjqclient import JjqClient
+
+
+class JjqServer(System):
+    name = "jjq"
+    title = "jjq (gRPC)"
+    client = "jjq.aio.connect"
+    durability = "stage synced, the default: fdatasync before each receipt"
+
+    @classmethod
+    def missing(cls) -> str:
+        return ""
+
+    async def start(self, relaxed: bool = False) -> None:
+        port = free_port()
+        self._address = f"127.0.0.1:{port}"
+        command = [sys.executable, "-m", "jjq", "serve", "--data", str(self.root / "data")]
+        self.server = Server([*command, "--listen", self._address], self.root / "log")
+        await asyncio.to_thread(self.server.wait_for_port, port)
+
+    async def connect(self) -> Client:
+        return JjqClient(await jjq.aio.connect(self._address))

@@ -1,0 +1,1 @@
+"""The measurements themselves: their arithmetic, and that they run."""
