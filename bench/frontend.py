@@ -151,7 +151,7 @@ async def _unary(remote: RemoteStore, echo_address: str, root: Path, calls: int)
         Row("fdatasync of 4 KiB, p50", medians[2], "ms"),
         at_most("Push, 1 in flight, p50", medians[1], "ms", limit),
         Row("echo, 64 in flight", best, "calls/s"),
-        Row("Push, 64 in flight", rate, "calls/s"),
+        Row("Push, 64 in flight, joined by the client", rate, "pushes/s"),
         at_least("Push / echo, 64 in flight", rate / best, "×", 0.7),
     ]
 

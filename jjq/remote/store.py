@@ -22,6 +22,7 @@ from coldstore.clock import Clock, SystemClock
 from coldstore.errors import InvalidInput, NotFound, Unavailable
 from coldstore.limits import MESSAGE_BYTES_MAX
 from jjq.limits import CREDIT_BYTES, CREDIT_ELEMENTS, PAGE_ENTRIES, WAIT_SECONDS_MAX
+from jjq.remote.joining import Joining
 from jjq.remote.link import Link
 from jjq.remote.pipeline import Pipeline
 from jjq.remote.replay import Replay
@@ -55,6 +56,7 @@ class RemoteStore:
         self._link = Link(targets, self._settings, clock or SystemClock())
         self._caller = Caller(self._link, self._chance)
         self._pipelines: dict[str, Pipeline] = {}
+        self._joining = Joining(self._push_plain)
 
     async def __aenter__(self) -> Self:
         return self
@@ -193,6 +195,8 @@ class RemoteStore:
         expected_offset: int | None = None,
         stage: Stage = "synced",
     ) -> Receipt:
+        if producer is None and sequence is None and expected_offset is None:
+            return await self._joining.push(queue, payload, stage)
         request = made(
             pb.PushRequest,
             queue=queue,
@@ -201,13 +205,16 @@ class RemoteStore:
             expected_offset=expected_offset,
             stage=cast("Any", STAGE.number(stage)),
         )
-        raw = encode(request, payload, "arrow")
-        if len(raw) > MESSAGE_BYTES_MAX:
-            raise InvalidInput(
-                f"the batch makes a message of {len(raw)} bytes; at most {MESSAGE_BYTES_MAX} fit: push fewer elements"
-            )
         if producer is not None and sequence is not None:
-            return await self._push_in_order(queue, raw, producer, sequence)
+            return await self._push_in_order(queue, _encoded(request, payload), producer, sequence)
+        return await self._push_once(queue, request, payload)
+
+    async def _push_plain(self, queue: str, payload: pa.RecordBatch, stage: Stage) -> Receipt:
+        request = made(pb.PushRequest, queue=queue, stage=cast("Any", STAGE.number(stage)))
+        return await self._push_once(queue, request, payload)
+
+    async def _push_once(self, queue: str, request: pb.PushRequest, payload: pa.RecordBatch) -> Receipt:
+        raw = _encoded(request, payload)
         seconds = self._settings.timeout_seconds
         reply = parse(
             pb.PushResponse, await self._caller.call("Push", raw, seconds, again=False, queue=queue)
@@ -295,6 +302,15 @@ class RemoteStore:
             nbytes=nbytes,
             batch_elements=batch_elements,
         )
+
+
+def _encoded(request: pb.PushRequest, payload: pa.RecordBatch) -> bytes:
+    raw = encode(request, payload, "arrow")
+    if len(raw) > MESSAGE_BYTES_MAX:
+        raise InvalidInput(
+            f"the batch makes a message of {len(raw)} bytes; at most {MESSAGE_BYTES_MAX} fit: push fewer elements"
+        )
+    return raw
 
 
 async def _all_pages(
