@@ -125,3 +125,8 @@ class BlockInfo:
     @property
     def max_timestamp(self) -> datetime:
         return from_us(self.max_timestamp_us)
+
+
+def queue_part(subscriber: str) -> str:
+    """The queue of a subscriber's id, `<queue>/<name>`; of a queue's own name, that name."""
+    return subscriber.partition("/")[0]

@@ -98,9 +98,8 @@ class Committer:
         self._begin_soon = False
         self._notify_written = False
         self._closing = False
-        self.every_seconds = (
-            0.0  # groups begin no quicker after one another: a journal whose writes have a price
-        )
+        # Groups begin no quicker after one another than this: for a journal whose writes have a price.
+        self.every_seconds = 0.0
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._idle: asyncio.Future[None] | None = None

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
+from coldstore.answers import queue_part
 from coldstore.errors import Fenced, OutOfRange
 from coldstore.starts import named_offset
 from hotstore.port import BlockInfo, Popped, QueueInfo, Receipt, Stage, Store, SubscriberInfo
@@ -172,8 +173,8 @@ async def counted(
 
 
 def queue_of(name: str) -> str:
-    """The queue of a subscriber's id, or of its own name."""
-    return name.partition("/")[0] if isinstance(name, str) else name
+    """As `queue_part`; what is no text goes on to the store, which says what is wrong with it."""
+    return queue_part(name) if isinstance(name, str) else name
 
 
 def refused(queue: str, owner: str | None) -> Fenced:

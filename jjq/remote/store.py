@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar, cast
 import pyarrow as pa
 from google.protobuf.message import Message
 
-from coldstore.answers import BlockInfo, Popped, QueueInfo, Receipt, Stage, SubscriberInfo
+from coldstore.answers import BlockInfo, Popped, QueueInfo, Receipt, Stage, SubscriberInfo, queue_part
 from coldstore.chance import Chance, SystemChance
 from coldstore.clock import Clock, SystemClock
 from coldstore.errors import InvalidInput, NotFound, Unavailable
@@ -166,7 +166,7 @@ class RemoteStore:
     async def delete_subscriber(self, subscriber: str) -> None:
         request = made(pb.DeleteSubscriberRequest, subscriber=subscriber).SerializeToString()
         seconds = self._settings.timeout_seconds
-        queue = subscriber.partition("/")[0]
+        queue = queue_part(subscriber)
         await self._caller.call("DeleteSubscriber", request, seconds, done=NotFound, queue=queue)
 
     async def seek(

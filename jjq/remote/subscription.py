@@ -20,7 +20,7 @@ from typing import Self
 
 import grpc
 
-from coldstore.answers import Popped
+from coldstore.answers import Popped, queue_part
 from coldstore.chance import Chance
 from coldstore.errors import Conflict, Exhausted, JjqError, Unavailable
 from jjq.limits import CREDIT_BYTES, CREDIT_ELEMENTS
@@ -55,7 +55,7 @@ class Subscription:
         batch_elements: int = 0,
     ) -> None:
         self.subscriber = subscriber
-        self._queue = subscriber.partition("/")[0]
+        self._queue = queue_part(subscriber)
         self.confirmed = -1  # durably; -1 before the first answer
         self._link = link
         self._seconds = seconds

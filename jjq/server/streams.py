@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Protocol
 
+from coldstore.answers import queue_part
 from coldstore.errors import Conflict, JjqError, NotFound
 from hotstore.port import Store
 from jjq.limits import WATCH_SECONDS
@@ -77,7 +78,7 @@ class Streams:
             subscriber: (stream, stream.generation, stream.confirmed)
             for subscriber, stream in self._open.items()
         }
-        queues = sorted({subscriber.partition("/")[0] for subscriber in before})
+        queues = sorted({queue_part(subscriber) for subscriber in before})
         now = {
             found.id: found.offset for queue in queues for found in await self._store.list_subscribers(queue)
         }

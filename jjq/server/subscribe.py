@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from coldstore.answers import queue_part
 from coldstore.errors import InvalidInput, Unavailable, check
 from hotstore.port import Store
 from jjq.server.credit import Credit
@@ -55,7 +56,7 @@ class Subscription:
         self._hint = hint
         self._call = call
         self._subscriber = start.subscriber
-        self._queue = start.subscriber.partition("/")[0]
+        self._queue = queue_part(start.subscriber)
         self._form = FORM.word(start.form)
         self._credit = Credit(start.credit.elements, start.credit.bytes)
         self._most = start.batch_elements

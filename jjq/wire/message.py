@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from google.protobuf.message import DecodeError, Message
 
+from coldstore.answers import queue_part
 from coldstore.errors import InvalidInput
 from jjq.limits import STREAM_MESSAGE_BYTES
 from jjq.wire import frame, friendly, ipc
@@ -58,5 +59,5 @@ def queue_of(message: Any) -> str:
     for field in ("queue", "subscriber", "name"):
         value = getattr(message, field, None)
         if isinstance(value, str) and value:
-            return value.partition("/")[0]
+            return queue_part(value)
     return ""
