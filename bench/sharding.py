@@ -188,7 +188,7 @@ async def _moves(servers: Servers, operator: RemoteOperator) -> tuple[float, flo
     """Move a queue under load again and again: the longest time without a receipt around each move."""
     pauses: list[float] = []
     async with servers.client() as store:
-        await store.create_queue("moving", block_bytes=BLOCK_BYTES)
+        await store.create_queue("moving")
         receipts: list[float] = []
         stopping = asyncio.Event()
 

@@ -4,6 +4,9 @@
 
 Any number of threads and processes may read; one owner at a time writes, and commit.py says what
 happens if there are two. `refresh` shows a reader what others have committed since.
+
+New elements go to the end of the queue, and a merge regroups what was committed before: neither waits
+for the other, since a merge of large blocks takes long. While one runs, all new blocks are young.
 """
 
 from __future__ import annotations
@@ -43,7 +46,8 @@ class ColdQueue:
         self._blocks = loaded.blocks
         self._rolled = set(loaded.rolled)
         self._settled = -1  # first offset of the last final block whose swap is known to be finished
-        self._writing = threading.Lock()
+        self._writing = threading.Lock()  # held by who adds elements
+        self._merging = threading.Lock()  # held by who adds final blocks; taken before the other
         self._replacing = threading.Lock()
 
     @property
@@ -131,21 +135,44 @@ class ColdQueue:
                 return True
             return ends[0] <= shown[0] and ends[1] <= shown[1]
 
-    def _show(self, blocks: BlockList) -> None:
-        if not self._replace(blocks):
-            self.refresh()
+    def _show(self, added: BlockMetadata) -> None:
+        """Show a block that was committed just now, beside whatever else was shown meanwhile."""
+        while True:
+            shown = self._blocks
+            if added.kind == "young" and added.first == shown.next_offset:
+                blocks = shown.with_young(added)
+            elif added.kind == "final" and added.first == shown.final_next:
+                blocks = shown.with_finals([added])
+            else:  # others have gone on after it
+                self.refresh()
+                return
+            with self._replacing:
+                if self._blocks is shown:
+                    self._blocks = blocks
+                    return
 
     def write_block(
         self, elements: pa.RecordBatch | pa.Table, *, final: bool = True, epoch: int = 0
     ) -> list[BlockMetadata]:
         """Commit elements that continue the queue, and return the blocks that now hold them.
 
-        `final`: as a final block, together with the young blocks before it; else as a young one. It
-        is one block unless a previous owner left a shorter one with the same elements. After
+        `final`: as a final block, together with the young blocks before it, unless these are being
+        merged just now; else as a young one. It is one block unless a previous owner left a shorter one
+        with the same elements. After
         `Unavailable` try again with the same elements: what was committed is recognised. After
         `Fenced` open the queue again, and go on only if it is still yours.
         """
         new = draft.draft(elements, self.settings.content)
+        if not (final and self._merging.acquire(blocking=False)):
+            return self._write_all(new, False, epoch)
+        try:
+            committed = self._write_all(new, True, epoch)
+            self._roll_up()
+        finally:
+            self._merging.release()
+        return committed
+
+    def _write_all(self, new: Draft, final: bool, epoch: int) -> list[BlockMetadata]:
         committed: list[BlockMetadata] = []
         with self._writing:
             for _ in range(_LOOKS):
@@ -154,7 +181,6 @@ class ColdQueue:
                 step = self._write(new, final and big, self._writer(epoch))
                 committed += step
                 if step and step[-1].next >= new.next:
-                    self._roll_up()
                     return committed
                 if step:
                     new = new.cut(step[-1].next, new.next)
@@ -203,7 +229,7 @@ class ColdQueue:
     def _write_young(self, new: Draft, writer: Writer) -> BlockMetadata:
         blocks = self._blocks
         block = commit.commit_young(self._shelf, new, blocks.last, blocks.final_next, writer)
-        self._show(blocks.with_young(block))
+        self._show(block)
         return block
 
     def _write_final(self, new: Draft, writer: Writer) -> BlockMetadata:
@@ -228,14 +254,14 @@ class ColdQueue:
         whole = new if new is not None and not young else draft.joined(parts, self.settings.content)
         block = commit.commit_final(self._shelf, whole, young, blocks.last_final, writer)
         self._settled = block.first
-        self._show(blocks.with_finals([block]))
+        self._show(block)
         return block
 
     def merge(self, *, epoch: int | None = None, everything: bool = False) -> list[BlockMetadata]:
         """Merge young blocks into final ones, as far as that is due, or all that are there now; returns the
         final blocks."""
         committed: list[BlockMetadata] = []
-        with self._writing:
+        with self._merging:
             self._settle()
             end = self.next_offset if everything else 0
             with suppress(Blocked):

@@ -36,6 +36,8 @@ CHECKPOINT_ROWS: Final = 500  # in one record, so that no group waits for a long
 
 MOVE_BYTES: Final = 2 * MIB  # unsealed bytes of a queue with which its move may begin: they make the pause
 
+EXPECTED_QUEUES_MAX: Final = 64  # whose blocks are known before they arrive from another node
+
 check(
     BATCH_BYTES_MAX < JOURNAL_BATCH_BYTES_MAX, "an admitted batch and its framing must fit into the journal"
 )

@@ -1,13 +1,14 @@
 """What a node does on its own, now and then: seal by age, checkpoint, trim, merge, sweep, forget.
 
-`once` is one round; a simulation calls it itself, a running node every `maintain_seconds`.
+`once` is one round; a simulation calls it itself. A running node tends to what is hot every
+`maintain_seconds`, and beside that tidies the cold store, which may take long.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -51,22 +52,26 @@ class Maintenance:
         self._parts = parts
         self._settings = settings
         self._clock = clock
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._due: dict[str, float] = {}
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="jjq-maintenance")
+        self._tasks = [
+            asyncio.create_task(self._run(self._tend), name="jjq-maintenance"),
+            asyncio.create_task(self._run(self._tidy), name="jjq-tidying"),
+        ]
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
-    async def _run(self) -> None:
+    async def _run(self, work: Callable[[], Awaitable[None]]) -> None:
         while True:
             await asyncio.sleep(self._settings.maintain_seconds)
             try:
-                await self.once()
+                await work()
             except JjqError as error:
                 log.warning("maintenance: %s", error)
             except Exception:
@@ -74,6 +79,10 @@ class Maintenance:
 
     async def once(self) -> None:
         """One round."""
+        await self._tend()
+        await self._tidy()
+
+    async def _tend(self) -> None:
         parts = self._parts
         parts.usage.disk_free_bytes = parts.free_bytes()
         for queue in list(parts.registry.queues.values()):
@@ -88,6 +97,8 @@ class Maintenance:
         await parts.checkpointer.trim()
         if self._every("catalog", self._settings.checkpoint_seconds):
             await parts.relational.write()
+
+    async def _tidy(self) -> None:
         if self._every("sweep", self._settings.sweep_seconds):
             await self._sweep()
         if self._every("merge", self._settings.merge_seconds):

@@ -10,6 +10,7 @@ import asyncio
 import heapq
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from coldstore.clock import Clock
 from coldstore.coldqueue import ColdQueue
@@ -22,6 +23,7 @@ from hotstore.admission import Usage
 from hotstore.arrival import arrive
 from hotstore.committer import Committer
 from hotstore.entries import chunks, commit_state
+from hotstore.limits import EXPECTED_QUEUES_MAX
 from hotstore.owners import Alone, Claim, Owners
 from hotstore.queue import HotQueue
 from hotstore.runner import Runner
@@ -57,6 +59,7 @@ class Registry:
         self.changed_queues: set[HotQueue] = set()  # since the catalog was last written; ids in `gone`
         self.changed_subscribers: set[Subscriber] = set()
         self.gone: set[str] = set()
+        self._expected: dict[str, ColdQueue] = {}  # opened before they are this node's
         self._suspects: frozenset[str] = frozenset()
         self._next_queue = 1
         self._next_subscriber = 1
@@ -144,6 +147,12 @@ class Registry:
             self._opening[name] = task
             task.add_done_callback(lambda done: self._opened(name, done))
         return task
+
+    async def expect(self, name: str) -> None:
+        """The queue may soon become this node's: know its blocks by then, up to those that are yet to come."""
+        self._expected[name] = await self._runner.run(lambda: self._cold.open_queue(name))
+        while len(self._expected) > EXPECTED_QUEUES_MAX:
+            del self._expected[next(iter(self._expected))]
 
     def _opened(self, name: str, task: asyncio.Task[HotQueue]) -> None:
         del self._opening[name]
@@ -255,7 +264,7 @@ class Registry:
         claim = await self._owners.claim(name) if known is None else None
         try:
             # Only now, since the last owner's last blocks must be seen.
-            cold = await self._runner.run(lambda: self._cold.open_queue(name))
+            cold = await self._runner.run(lambda: self._look(name))
         except NotFound:
             if name not in self.queues:
                 raise
@@ -266,6 +275,15 @@ class Registry:
         if queue is not None:
             return self._reopened(queue, cold)
         return await self._arrived(claim, cold) if claim is not None else await self._open(name)
+
+    def _look(self, name: str) -> ColdQueue:
+        """In a worker thread: the queue in the cold store with all its blocks."""
+        expected = self._expected.pop(name, None)
+        if expected is not None:
+            with suppress(DataLoss):  # if it is not what is there any more, look at it with fresh eyes
+                expected.refresh()
+                return expected
+        return self._cold.open_queue(name)
 
     def _reopened(self, queue: HotQueue, cold: ColdQueue) -> HotQueue:
         before = queue.unsealed_bytes

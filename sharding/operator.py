@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Final
 
-from coldstore.errors import Fenced, InvalidInput, NotFound, Unavailable
+from coldstore.errors import Fenced, InvalidInput, JjqError, NotFound, Unavailable
 from coldstore.paths import check_name
 from sharding.loads import Loads
 from sharding.nodes import Nodes
@@ -94,6 +95,9 @@ class OperatorHere:
         ranges = [each for each in kept if each.node != shards.owner]
         shards = await self._ownership.set_ranges(queue, ranges)
         return next((each for each in self._shards_of(shards) if each.first == first), self._tail(shards))
+
+    async def prepare(self, queue: str) -> None:
+        await self._ownership.expect(queue)
 
     def _tail(self, shards: Shards) -> Shard:
         return self._shards_of(shards)[-1]
@@ -191,8 +195,13 @@ class Operator:
             raise Fenced(f"queue {queue} was moved on meanwhile: list its shards", owner=None)
         return found[-1]
 
+    async def prepare(self, queue: str) -> None:
+        await self._here.prepare(queue)
+
     async def _hand_over(self, queue: str, to: str) -> None:
         """Until `to` owns the queue; a move that is under way already is waited for."""
+        with suppress(JjqError):  # without it the move takes a little longer, and says itself what is wrong
+            await (await self._at(to)).prepare(queue)
         pause = _PAUSE_SECONDS
         while (owner := (await self._owned(queue)).owner) != to:
             try:

@@ -51,6 +51,7 @@ class NodeOwnership:
         self._history = History(cold, runner)
         self.objects = claims.objects
         self._learning: asyncio.Task[None] | None = None
+        self._moves: dict[tuple[str, str], asyncio.Task[Shards]] = {}  # by queue and target
 
     def start(self) -> None:
         """After a start the journal says what is ours; what else the documents say is read on the side."""
@@ -96,16 +97,28 @@ class NodeOwnership:
     async def acquire(self, queue: str) -> QueueInfo:
         return (await self._engine.registry.queue(queue)).info()
 
+    async def expect(self, queue: str) -> None:
+        if not self.owns(check_name(queue)):
+            await self._engine.registry.expect(queue)
+
     async def hand_over(self, queue: str, to: str) -> Shards:
         check_name(to, "node")
         if to == self.node:
             await self._engine.registry.queue(queue)
             return await self._document(queue)
-        moving = handover.hand_over(
-            check_name(queue), to, self._claims, self._engine.departures, self._runner
-        )
-        # Whoever asked may go away: the move comes to its end all the same.
-        return await asyncio.shield(asyncio.create_task(moving, name=f"jjq-move-{queue}"))
+        move = self._moves.get((check_name(queue), to))
+        if move is None:
+            made = handover.hand_over(queue, to, self._claims, self._engine.departures, self._runner)
+            move = self._moves[queue, to] = asyncio.create_task(made, name=f"jjq-move-{queue}")
+            move.add_done_callback(lambda done: self._moved(queue, to, done))
+        # Whoever asked may go away: the move comes to its end all the same, and who asks again joins it.
+        return await asyncio.shield(move)
+
+    def _moved(self, queue: str, to: str, move: asyncio.Task[Shards]) -> None:
+        del self._moves[queue, to]
+        error = None if move.cancelled() else move.exception()
+        if error is not None:
+            log.info("move of queue %s to node %s: %s", queue, to, error)
 
     async def set_ranges(self, queue: str, ranges: Sequence[Range]) -> Shards:
         wanted = check_ranges(ranges)

@@ -61,6 +61,10 @@ class Ownership(Protocol):
         """Serve a queue that is ours by its document, or nobody's. `Fenced` names the owner otherwise."""
         ...
 
+    async def expect(self, queue: str) -> None:
+        """Look at the queue's history in advance: it is about to be handed over to this node."""
+        ...
+
     async def hand_over(self, queue: str, to: str) -> Shards:
         """Give a queue of ours to node `to`: nothing is lost, pushes wait meanwhile. Repeating is safe.
 

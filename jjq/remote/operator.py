@@ -85,6 +85,9 @@ class RemoteOperator:
         request = made(pb.MoveShardRequest, queue=queue, to=to, first_offset=first)
         return cluster.shard_in((await self._call("MoveShard", request, pb.MoveShardResponse)).shard)
 
+    async def prepare(self, queue: str) -> None:
+        await self._call("PrepareMove", made(pb.PrepareMoveRequest, queue=queue), pb.PrepareMoveResponse)
+
     async def split(self, queue: str, parts: int = 0, *, dry_run: bool = False) -> list[Shard]:
         request = made(pb.SplitQueueRequest, queue=queue, parts=parts, dry_run=dry_run)
         reply = await self._call("SplitQueue", request, pb.SplitQueueResponse)

@@ -34,6 +34,7 @@ def _table(operations: Operations) -> dict[str, Verb]:
         ("ListShards", pb.ListShardsRequest, _list_shards),
         ("PlanMoves", pb.PlanMovesRequest, _plan_moves),
         ("MoveShard", pb.MoveShardRequest, _move_shard),
+        ("PrepareMove", pb.PrepareMoveRequest, _prepare_move),
         ("SplitQueue", pb.SplitQueueRequest, _split_queue),
     ]
     return {name: _verb(operations, kind, verb) for name, kind, verb in verbs}
@@ -83,6 +84,11 @@ async def _move_shard(operations: Operations, request: pb.MoveShardRequest) -> p
     first = request.first_offset if request.HasField("first_offset") else None
     moved = await operations.move(request.queue, request.to, first)
     return pb.MoveShardResponse(shard=cluster.shard_out(moved))
+
+
+async def _prepare_move(operations: Operations, request: pb.PrepareMoveRequest) -> pb.PrepareMoveResponse:
+    await operations.prepare(request.queue)
+    return pb.PrepareMoveResponse()
 
 
 async def _split_queue(operations: Operations, request: pb.SplitQueueRequest) -> pb.SplitQueueResponse:

@@ -800,6 +800,16 @@ class PlanMovesResponse(_message.Message):
     shares: _containers.RepeatedCompositeFieldContainer[NodeShare]
     def __init__(self, moves: _Optional[_Iterable[_Union[Move, _Mapping]]] = ..., shares: _Optional[_Iterable[_Union[NodeShare, _Mapping]]] = ...) -> None: ...
 
+class PrepareMoveRequest(_message.Message):
+    __slots__ = ("queue",)
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    def __init__(self, queue: _Optional[str] = ...) -> None: ...
+
+class PrepareMoveResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class MoveShardRequest(_message.Message):
     __slots__ = ("queue", "first_offset", "to")
     QUEUE_FIELD_NUMBER: _ClassVar[int]

@@ -899,6 +899,11 @@ class OperatorStub:
                 request_serializer=jjq_dot_v1_dot_jjq__pb2.MoveShardRequest.SerializeToString,
                 response_deserializer=jjq_dot_v1_dot_jjq__pb2.MoveShardResponse.FromString,
                 _registered_method=True)
+        self.PrepareMove = channel.unary_unary(
+                '/jjq.v1.Operator/PrepareMove',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.PrepareMoveRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.PrepareMoveResponse.FromString,
+                _registered_method=True)
         self.SplitQueue = channel.unary_unary(
                 '/jjq.v1.Operator/SplitQueue',
                 request_serializer=jjq_dot_v1_dot_jjq__pb2.SplitQueueRequest.SerializeToString,
@@ -961,6 +966,14 @@ class OperatorServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PrepareMove(self, request, context):
+        """Let this node look at a queue that is about to be moved to it, so that pushes wait less. Changes nothing;
+        MoveShard does it by itself.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SplitQueue(self, request, context):
         """Let other nodes serve the history of a queue in equal parts, so that replays spread; or undo that.
         """
@@ -1000,6 +1013,11 @@ def add_OperatorServicer_to_server(servicer, server):
                     servicer.MoveShard,
                     request_deserializer=jjq_dot_v1_dot_jjq__pb2.MoveShardRequest.FromString,
                     response_serializer=jjq_dot_v1_dot_jjq__pb2.MoveShardResponse.SerializeToString,
+            ),
+            'PrepareMove': grpc.unary_unary_rpc_method_handler(
+                    servicer.PrepareMove,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.PrepareMoveRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.PrepareMoveResponse.SerializeToString,
             ),
             'SplitQueue': grpc.unary_unary_rpc_method_handler(
                     servicer.SplitQueue,
@@ -1174,6 +1192,33 @@ class Operator:
             '/jjq.v1.Operator/MoveShard',
             jjq_dot_v1_dot_jjq__pb2.MoveShardRequest.SerializeToString,
             jjq_dot_v1_dot_jjq__pb2.MoveShardResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PrepareMove(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Operator/PrepareMove',
+            jjq_dot_v1_dot_jjq__pb2.PrepareMoveRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.PrepareMoveResponse.FromString,
             options,
             channel_credentials,
             insecure,

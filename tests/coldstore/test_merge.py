@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import pytest
@@ -188,3 +189,39 @@ def test_a_merge_after_another_process_merged_and_swept_finds_nothing_to_do() ->
     assert keys(made.objects, paths.young_folder("orders")) == []
     assert other.merge() == []
     assert shape(other) == [("final", 0, 3)]
+
+
+@pytest.mark.parametrize("point", ["merge.data_put", "merge.metadata_put"])
+@pytest.mark.parametrize("final", [True, False])
+def test_new_elements_do_not_wait_for_a_merge(point: str, final: bool) -> None:
+    made = Made()
+    for _ in range(4):
+        push_bytes(made, BLOCK_BYTES // 2)
+    before = made.queue.next_offset
+    reached, go_on = threading.Event(), threading.Event()
+
+    def wait(_: str) -> None:
+        reached.set()
+        assert go_on.wait(60)
+
+    failpoint.arm(point, action=wait)
+    merging = threading.Thread(target=made.queue.merge)
+    merging.start()
+    try:
+        assert reached.wait(60)
+        (added,) = made.push(3, final=final)
+        assert (added.kind, added.first) == ("young", before), (
+            "there is no final block before the merged ones"
+        )
+        assert made.queue.next_offset == before + 3
+    finally:
+        go_on.set()
+        merging.join(60)
+        failpoint.disarm()
+    assert shape(made.queue) == shape(made.reopened())
+    merged, *_, last = shape(made.queue)
+    assert (merged[0], last) == ("final", ("young", before, before + 2))
+    assert len(read_all(made.queue)) == before + 3
+    made.push(5)
+    assert [kind for kind, _, _ in shape(made.queue)] == ["final", "final"]
+    assert not made.store.verify("orders").defects

@@ -33,6 +33,7 @@ class World:
         self.objects = MemoryObjects(self.clock)
         self.shards: dict[str, Shards] = {}
         self.nodes: dict[str, FakeNode] = {}
+        self.expected: list[tuple[str, str]] = []  # node and queue, as they were told
 
     async def add(self, name: str, load: Load | None = None) -> FakeNode:
         node = self.nodes[name] = FakeNode(self, name, load or Load(count=0))
@@ -153,6 +154,9 @@ class FakeOwnership:
 
     async def acquire(self, queue: str) -> QueueInfo:
         return await self._world.nodes[self.node].router.here.get_queue(queue)
+
+    async def expect(self, queue: str) -> None:
+        self._world.expected.append((self.node, queue))
 
     async def hand_over(self, queue: str, to: str) -> Shards:
         shards = self._world.shards.get(queue)

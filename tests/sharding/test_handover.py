@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from coldstore import failpoint
+from coldstore.clock import ManualClock
 from coldstore.errors import Conflict, Fenced, NotFound, Unavailable
 from coldstore.objects.memory import MemoryObjects
 from sharding import shards
 from sharding.ports import JournalKind
+from sharding.shards import Shards
 from tests.hotstore.kit import drain, values
 from tests.sharding.journals import Spoiled, lost
 from tests.sharding.members import BLOCK_BYTES, Cluster, cluster, contents, push
@@ -264,3 +266,48 @@ async def test_two_nodes_that_claim_a_new_queue_agree_on_one(tmp_path: Path) -> 
         assert found is not None
         assert found.shards.epoch == 1
         assert a.ownership.owns("orders") == (found.shards.owner == "a")
+
+
+async def test_who_asks_for_a_move_that_is_under_way_joins_it(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        await filled(made)
+        a, b = made._members
+        moves = [asyncio.create_task(a.ownership.hand_over("orders", "b")) for _ in range(3)]
+        moves[0].cancel()  # whoever asked first goes away; the move goes on
+        first, *others = await asyncio.gather(*moves, return_exceptions=True)
+        assert isinstance(first, asyncio.CancelledError)
+        assert [(each.owner, each.epoch) for each in others if isinstance(each, Shards)] == [("b", 2)] * 2
+        assert await push(b, "orders", b"5") == 5
+
+
+async def test_a_queue_that_is_expected_is_not_read_anew(tmp_path: Path) -> None:
+    objects = Spoiled(MemoryObjects(ManualClock()))
+    async with cluster(tmp_path, objects) as made:
+        await filled(made)
+        a, b = made._members
+        for n in range(6):
+            await push(a, "orders", b"more %d" % n)
+            await a.engine.store.seal("orders")
+        await b.ownership.expect("orders")
+        read: list[str] = []
+        objects.before = lambda verb, key: read.append(key) if verb == "get" else None
+        await a.ownership.hand_over("orders", "b")
+        await push(b, "orders", b"last")
+        assert not [key for key in read if "/meta/" in key], "nothing was added since it was looked at"
+        assert len(await contents(b, "orders")) == 12
+
+
+async def test_a_queue_that_is_expected_in_vain_is_looked_at_again(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        await filled(made)
+        a, b = made._members
+        await b.ownership.expect("orders")
+        for n in range(6):
+            await push(a, "orders", b"more %d" % n)
+            await a.engine.store.seal("orders")
+        blocks = a.engine.registry.queues["orders"].cold
+        assert blocks is not None
+        await asyncio.to_thread(blocks.merge, epoch=1, everything=True)
+        await a.ownership.hand_over("orders", "b")
+        assert await push(b, "orders", b"last") == 11
+        assert len(await contents(b, "orders")) == 12

@@ -75,6 +75,7 @@ async def test_moves_are_served_at_once_and_elsewhere_refused(nodes: Cluster) ->
     operator, client = nodes.operator("a"), await nodes.client("a")
     await client.push("q00", values(b"x"))
     await operator.move("q00", "b")
+    assert nodes.world.expected == [("b", "q00")], "the next owner looks at it before it has it"
     assert (await client.push("q00", values(b"y"))).first_offset == 1
     with pytest.raises(NotFound, match="no node z"):
         await operator.move("q00", "z")
