@@ -17,7 +17,7 @@ kind is added only when a caller would act differently.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class JjqError(Exception):
@@ -29,6 +29,12 @@ class JjqError(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+
+    def copy(self) -> Self:
+        """Another one that says the same: whoever raises an error adds where it was raised."""
+        copy = type(self).__new__(type(self), *self.args)
+        copy.__dict__.update(self.__dict__)
+        return copy
 
 
 class InvalidInput(JjqError):

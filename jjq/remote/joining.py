@@ -121,9 +121,6 @@ def _answer(reply: asyncio.Future[Receipt], outcome: Receipt | Exception) -> Non
     if isinstance(outcome, Receipt):
         reply.set_result(outcome)
     elif isinstance(outcome, JjqError):
-        # A copy for each: whoever raises it adds where it was raised.
-        copy = type(outcome).__new__(type(outcome), *outcome.args)
-        copy.__dict__.update(outcome.__dict__)
-        reply.set_exception(copy)
+        reply.set_exception(outcome.copy())
     else:
         reply.set_exception(outcome)

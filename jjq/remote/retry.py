@@ -2,6 +2,7 @@
 
 Exhausted      nothing was written: any verb may be tried again, after the delay that it names
 Fenced         nothing was written, the queue moves between nodes: any verb may be tried again
+NotSent        the connection broke before: any verb may be tried again
 Unavailable    the outcome is unknown: only verbs that may happen twice are tried again
 anything else  is certain and final
 """
@@ -9,6 +10,8 @@ anything else  is certain and final
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import grpc
 
@@ -17,6 +20,12 @@ from coldstore.errors import Exhausted, Fenced, JjqError, Unavailable
 from jjq.limits import ATTEMPT_SECONDS, BACKOFF_SECONDS, BACKOFF_SECONDS_MAX
 from jjq.remote.link import Lane, Link
 from jjq.wire.status import status_in
+
+T = TypeVar("T")
+
+
+class NotSent(Unavailable):
+    """Certain: the server has not heard of it."""
 
 
 class Backoff:
@@ -66,6 +75,24 @@ class Caller:
         that failing to connect is certain and may be tried again. `done` is the error by which a retry
         tells that an earlier attempt, whose reply was lost, has succeeded. `queue` finds the server.
         """
+
+        async def attempt(lane: Lane, limit: float) -> bytes:
+            return await self.attempt(lane, method, request, limit)
+
+        succeeded = None if done is None else (done, b"")
+        return await self.insist(attempt, seconds, wait=wait, again=again, done=succeeded, queue=queue)
+
+    async def insist(
+        self,
+        attempt: Callable[[Lane, float], Awaitable[T]],
+        seconds: float,
+        *,
+        wait: float = 0.0,
+        again: bool = True,
+        done: tuple[type[JjqError], T] | None = None,
+        queue: str = "",
+    ) -> T:
+        """What an attempt, given a connection and a number of seconds, comes to; see `call`."""
         clock, backoff = self._link.clock, Backoff(self._link, self._chance)
         deadline = clock.monotonic() + wait + seconds
         while True:
@@ -78,10 +105,10 @@ class Caller:
                 many = len(self._link.targets) > 1
                 left = deadline - clock.monotonic()
                 limit = min(left, wait + ATTEMPT_SECONDS) if many else left
-                return await _attempt(self._link, lane, method, request, limit)
+                return await attempt(lane, limit)
             except (Exhausted, Unavailable) as error:
                 if isinstance(error, Unavailable):
-                    if sent and not again:
+                    if sent and not again and not isinstance(error, NotSent):
                         raise
                     self._link.failed(lane)
                 pause = backoff.pause(error)
@@ -95,18 +122,18 @@ class Caller:
                 self._link.learn(queue, error.owner)
                 await asyncio.sleep(pause)
             except JjqError as error:
-                if backoff.attempts and done is not None and isinstance(error, done):
-                    return b""
+                if backoff.attempts and done is not None and isinstance(error, done[0]):
+                    return done[1]
                 raise
 
-
-async def _attempt(link: Link, lane: Lane, method: str, request: bytes, seconds: float) -> bytes:
-    try:
-        return await lane.unary(method)(request, timeout=seconds)
-    except grpc.aio.AioRpcError as error:
-        raise status_in(error) from None
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if link.closed and task is not None and not task.cancelling():
-            raise Unavailable("the client was closed while it waited; the outcome is unknown") from None
-        raise
+    async def attempt(self, lane: Lane, method: str, request: bytes, seconds: float) -> bytes:
+        """One call over this connection."""
+        try:
+            return await lane.unary(method)(request, timeout=seconds)
+        except grpc.aio.AioRpcError as error:
+            raise status_in(error) from None
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._link.closed and task is not None and not task.cancelling():
+                raise Unavailable("the client was closed while it waited; the outcome is unknown") from None
+            raise

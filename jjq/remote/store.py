@@ -1,9 +1,9 @@
 """`RemoteStore`: the verbs of `Store`, answered by a server.
 
 Elements travel as Arrow. What may safely happen twice is retried, on other servers where several are
-given; pushes with a producer and sequence go over one ordered stream per queue. A plain push, or a
-pop that does not name its position, is sent once: when its reply is lost it raises `Unavailable`,
-and only its caller can know what to do.
+given; pushes with a producer and sequence go over one ordered stream per queue (pipeline.py), others over
+streams or as calls (plain.py). A plain push, or a pop that does not name its position, is sent once: when
+its reply is lost it raises `Unavailable`, and only its caller can know what to do.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from coldstore.errors import InvalidInput, NotFound, Unavailable
 from coldstore.limits import MESSAGE_BYTES_MAX
 from jjq.limits import CREDIT_BYTES, CREDIT_ELEMENTS, PAGE_ENTRIES, WAIT_SECONDS_MAX
 from jjq.remote.joining import Joining
-from jjq.remote.link import Link
+from jjq.remote.link import Lane, Link
 from jjq.remote.pipeline import Pipeline
+from jjq.remote.plain import PlainStreams
 from jjq.remote.replay import Replay
 from jjq.remote.request import at_least_one, made, refuse_empty
 from jjq.remote.retry import Caller
@@ -56,6 +57,7 @@ class RemoteStore:
         self._link = Link(targets, self._settings, clock or SystemClock())
         self._caller = Caller(self._link, self._chance)
         self._pipelines: dict[str, Pipeline] = {}
+        self._plain = PlainStreams(self._link)
         self._joining = Joining(self._push_plain)
 
     async def __aenter__(self) -> Self:
@@ -70,7 +72,7 @@ class RemoteStore:
         """Break off whatever is under way, and the connections."""
         self._link.closed = True
         pipelines, self._pipelines = self._pipelines, {}
-        await asyncio.gather(*(pipeline.close() for pipeline in pipelines.values()))
+        await asyncio.gather(self._plain.close(), *(pipeline.close() for pipeline in pipelines.values()))
         await self._link.close()
 
     async def _call(self, method: str, request: Message, reply: type[M]) -> M:
@@ -211,14 +213,24 @@ class RemoteStore:
 
     async def _push_plain(self, queue: str, payload: pa.RecordBatch, stage: Stage) -> Receipt:
         request = made(pb.PushRequest, queue=queue, stage=cast("Any", STAGE.number(stage)))
-        return await self._push_once(queue, request, payload)
+        if stage == "cold":  # it may take long: no stream for that
+            return await self._push_once(queue, request, payload)
+        raw = _encoded(request, payload)
+
+        async def attempt(lane: Lane, limit: float) -> Receipt:
+            stream = self._plain.of(lane, queue)
+            if stream is not None:
+                return await stream.push(raw, limit)
+            return self._received(queue, await self._caller.attempt(lane, "Push", raw, limit))
+
+        return await self._caller.insist(attempt, self._settings.timeout_seconds, again=False, queue=queue)
 
     async def _push_once(self, queue: str, request: pb.PushRequest, payload: pa.RecordBatch) -> Receipt:
-        raw = _encoded(request, payload)
-        seconds = self._settings.timeout_seconds
-        reply = parse(
-            pb.PushResponse, await self._caller.call("Push", raw, seconds, again=False, queue=queue)
-        )
+        raw, seconds = _encoded(request, payload), self._settings.timeout_seconds
+        return self._received(queue, await self._caller.call("Push", raw, seconds, again=False, queue=queue))
+
+    def _received(self, queue: str, raw: bytes) -> Receipt:
+        reply = parse(pb.PushResponse, raw)
         self._link.learn(queue, reply.owner)
         return info.receipt_in(reply.receipt)
 
