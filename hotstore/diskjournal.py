@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Final
 
 from coldstore import failpoint
 from coldstore.chance import Chance
@@ -32,6 +33,8 @@ class DiskJournal:
     `kinds` are the record kinds that the caller knows; others make `recover` refuse. `background`
     belongs to the journal, which shuts it down.
     """
+
+    in_flight: Final = 1  # a second write would only wait for the first one's fdatasync
 
     def __init__(
         self,
@@ -157,14 +160,16 @@ class DiskJournal:
         return writer
 
     def _count(self, active: Writer, sequence: int, span: int) -> None:
-        if not self._segments or self._segments[-1].number != active.header.number:
-            self._segments.append(Segment(active.header.number, sequence, sequence, 0))
-        self._segments[-1].last = sequence
-        self._segments[-1].used_bytes += span
+        header = active.header
+        if not self._segments or self._segments[-1].number != header.number:
+            self._segments.append(Segment(header.number, sequence, sequence, 0))
+        segment = self._segments[-1]
+        segment.last = sequence
+        segment.used_bytes += span
         self.used_bytes += span
         self.next_sequence = sequence + 1
         # Not at once after a roll: that append waits for the disk already. Once: asking costs microseconds.
-        whole, room = active.header.segment_bytes - PAGE_BYTES, active.room
+        whole, room = header.segment_bytes - PAGE_BYTES, header.segment_bytes - active.position
         if room < whole * 7 // 8 <= room + span:
             self._spares.prepare(self._synced_upto)
         if room < whole // 2 <= room + span:

@@ -168,18 +168,19 @@ def lay_out(records: Sequence[Record], span_max: int) -> Body:
     body_bytes = 0
     for kind, payload in records:
         parts = payload if isinstance(payload, tuple) else (payload,)
-        sizes = [part.nbytes if isinstance(part, memoryview) else len(part) for part in parts]
-        length = sum(sizes)
+        length = 0
+        for part in parts:
+            length += part.nbytes if isinstance(part, memoryview) else len(part)
         padding = -length % 8
         body_bytes += RECORD.size + length + padding
         if HEADER_BYTES + body_bytes > limit:
             raise InvalidInput(f"a journal batch has at most {limit} bytes")
         small.append(RECORD.pack(kind, length))
-        for position, size in enumerate(sizes):
-            if size <= GATHER_BYTES_MAX:
-                small.append(parts[position])
+        for part in parts:
+            if (part.nbytes if isinstance(part, memoryview) else len(part)) <= GATHER_BYTES_MAX:
+                small.append(part)
             else:
-                pieces += (b"".join(small), parts[position])
+                pieces += (b"".join(small), part)
                 small = []
         small.append(ZEROS[:padding])
     pieces.append(b"".join(small))
@@ -187,10 +188,18 @@ def lay_out(records: Sequence[Record], span_max: int) -> Body:
 
 
 def encode_batch(
-    body: Body, number: int, position: int, identity: int, sequence: int, synced_upto: int, opened_at: int
+    body: Body,
+    segment: SegmentHeader,
+    position: int,
+    length: int,
+    *,
+    sequence: int,
+    synced_upto: int,
+    opened_at: int,
 ) -> list[Buffer]:
-    """Header, body and fill as they stand at `position` of segment `number`."""
-    start = seed(identity, number, position)
+    """Header and body as they stand at `position` of the segment, and zeros up to `length`."""
+    identity = segment.identity
+    start = seed(identity, segment.number, position)
     crc = start
     for piece in body.pieces:
         crc = google_crc32c.extend(crc, piece) if type(piece) is bytes else checksum(crc, piece)
@@ -206,7 +215,7 @@ def encode_batch(
         crc,
     )
     header += CHECKSUM.pack(google_crc32c.extend(start, header))
-    return [header, *body.pieces, _FILL[: body.span - HEADER_BYTES - body.body_bytes]]
+    return [header, *body.pieces, _FILL[: length - HEADER_BYTES - body.body_bytes]]
 
 
 def decode_batch(

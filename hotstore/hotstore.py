@@ -32,6 +32,7 @@ from hotstore.hotblocks import HotBlocks
 from hotstore.journal import Record
 from hotstore.lag import Lag, lag
 from hotstore.listing import list_blocks
+from hotstore.lone import lone_value
 from hotstore.places import QueuePlace
 from hotstore.port import STAGES, BlockInfo, Popped, QueueInfo, Receipt, Resolved, Stage, SubscriberInfo
 from hotstore.producers import check_identity
@@ -284,14 +285,17 @@ class HotStore:
             raise lost.with_traceback(None)
         if stage not in STAGES:
             raise InvalidInput(f"stage {stage!r} is not known: use one of {', '.join(STAGES)}")
-        check_identity(producer, sequence)
-        payload = check_payload(payload, found.content)
+        if producer is not None or sequence is not None:
+            check_identity(producer, sequence)
+        value = lone_value(payload, found.content)
+        if value is None:
+            payload = check_payload(payload, found.content)
         if (
             expected_offset is not None
             and not 0 <= check_whole("expected_offset", expected_offset) <= OFFSET_MAX
         ):
             raise InvalidInput(f"expected_offset must not be negative, not {expected_offset}")
-        entry = PushEntry(found, payload, producer, sequence, expected_offset, stage)
+        entry = PushEntry(found, payload, producer, sequence, expected_offset, stage, value)
         entry.on_settled = self._admission.leave  # admitted until the journal has it, whoever still waits
         if not self._admission.enters(entry.bytes):
             await self._admission.enter(entry.bytes)
@@ -300,7 +304,7 @@ class HotStore:
         except JjqError:
             self._admission.leave(entry.bytes)
             raise
-        return await entry.reply
+        return entry.receipt or await entry.reply()
 
     async def pop(
         self, subscriber: str, max: int = 1, wait: float = 0.0, *, position: int | None = None

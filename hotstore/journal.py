@@ -1,8 +1,9 @@
 """The journal port: the durable, append-only record of everything not yet in the cold store.
 
-One thread at a time drives a journal. The order of calls is recover (once, to its end), then any
-number of append, sync and trim, then close. Nothing here is specific to a disk: the same port serves
-a journal on object storage.
+One thread at a time drives a journal; but where `in_flight` is more than 1 a second thread may be in
+`sync` beside the one that appends and trims. The order of calls is recover (once, to its end), then any
+number of append, sync and trim, then close. Nothing here is specific to a disk: the same port serves a
+journal on object storage.
 
 A batch is the unit of atomicity: after a crash it is there whole or not at all. What was synced is
 there for certain; what was appended and not synced may or may not be. Several appends may share one
@@ -76,7 +77,12 @@ class Poisoned(Unavailable):
 
 
 class Journal(Protocol):
-    """Eight names; an implementation promises all of the above."""
+    """Nine names; an implementation promises all of the above."""
+
+    @property
+    def in_flight(self) -> int:
+        """How many batches it is worth to append before the first of them is synced; 1: sync each at once."""
+        ...
 
     @property
     def next_sequence(self) -> int:
@@ -105,7 +111,7 @@ class Journal(Protocol):
         ...
 
     def sync(self) -> None:
-        """Return when everything appended is durable, else raise Poisoned."""
+        """Return when everything that was appended before the call is durable, else raise Poisoned."""
         ...
 
     def trim(self, before: int) -> None:

@@ -11,9 +11,9 @@ import pyarrow as pa
 from coldstore.limits import KIB
 from hotstore.port import Receipt, Stage
 from hotstore.producers import Pushed
+from hotstore.records import MESSAGE_BYTES
 
 SMALL_BYTES: Final = 16 * KIB  # payloads below are gathered into one record; copying larger ones costs more
-_MESSAGE_BYTES: Final = 512  # about what Arrow adds to the columns of a payload
 
 
 class Writer(Protocol):
@@ -32,8 +32,8 @@ class PushEntry:
     """An entry of the committer. `first` is negative until, and unless, offsets are assigned."""
 
     __slots__ = (
-        "_columns", "bytes", "error", "expected", "first", "on_settled", "payload", "producer", "queue", "reply",
-        "sequence", "stage", "timestamp_us", "twin",
+        "_columns", "_refusal", "_reply", "bytes", "error", "expected", "first", "on_settled", "payload",
+        "producer", "queue", "receipt", "sequence", "stage", "timestamp_us", "twin", "value",
     )  # fmt: skip
 
     def __init__(
@@ -44,6 +44,7 @@ class PushEntry:
         sequence: int | None,
         expected: int | None,
         stage: Stage,
+        value: bytes | None = None,
     ) -> None:
         self.queue = queue
         self.payload = payload
@@ -51,10 +52,12 @@ class PushEntry:
         self.sequence = sequence
         self.expected = expected
         self.stage: Stage = stage
+        self.value = value  # of the only element, if it has nothing else
         self._columns: pa.Buffer | None = None
-        size: int = payload.get_total_buffer_size()
-        if size < SMALL_BYTES:  # likely to be gathered with others before it is serialized
-            self.bytes = size + _MESSAGE_BYTES
+        if value is not None:
+            self.bytes = len(value) + MESSAGE_BYTES
+        elif (size := payload.get_total_buffer_size()) < SMALL_BYTES:  # likely to be gathered with others
+            self.bytes = size + MESSAGE_BYTES
         else:
             self.bytes = self.columns.size
         self.first = -1
@@ -62,7 +65,9 @@ class PushEntry:
         self.error: Exception | None = None  # why nothing is written for it
         self.twin: Pushed | None = None  # the same push, made before
         self.on_settled: Callable[[int], None] | None = None  # gives the admitted bytes back
-        self.reply: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+        self.receipt: Receipt | None = None  # the answer; most single pushes have it before anybody waits
+        self._refusal: Exception | None = None
+        self._reply: asyncio.Future[Receipt] | None = None
 
     @property
     def columns(self) -> pa.Buffer:
@@ -108,14 +113,24 @@ class PushEntry:
             self.on_settled = None
 
     def _answer(self, stage: Stage) -> None:
-        if self.reply.done():
+        if self.receipt is not None:
             return
-        if self.twin is not None:
-            twin = self.twin
-            self.reply.set_result(Receipt(twin.first, twin.count, twin.timestamp_us, stage, duplicate=True))
+        twin = self.twin
+        if twin is not None:
+            self.receipt = Receipt(twin.first, twin.count, twin.timestamp_us, stage, duplicate=True)
         else:
-            self.reply.set_result(Receipt(self.first, self.payload.num_rows, self.timestamp_us, stage))
+            self.receipt = Receipt(self.first, self.payload.num_rows, self.timestamp_us, stage)
+        if self._reply is not None and not self._reply.done():
+            self._reply.set_result(self.receipt)
 
     def refuse(self, error: Exception) -> None:
-        if not self.reply.done():
-            self.reply.set_exception(error)
+        self._refusal = error
+        if self._reply is not None and not self._reply.done():
+            self._reply.set_exception(error)
+
+    def reply(self) -> asyncio.Future[Receipt]:
+        """The receipt to wait for, by a caller that does not find it at once."""
+        self._reply = asyncio.get_running_loop().create_future()
+        if self._refusal is not None:
+            self._reply.set_exception(self._refusal)
+        return self._reply

@@ -1,12 +1,14 @@
 """A queue on this node: its writer, its unsealed blocks, and those who wait for its next element.
 
-`next` is the first offset that readers cannot see yet; `assigned` runs ahead of it by the one group
-that is on its way to the disk. Only the committer's group calls move either, on the event loop.
+`next` is the first offset that readers cannot see yet; `assigned` runs ahead of it by the groups that
+are on their way into the journal, one on a disk, each kept apart as a stage. Only the committer's group
+calls move either, on the event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +26,20 @@ from hotstore.port import QueueInfo
 from hotstore.producers import Producers, Pushed
 from hotstore.push import SMALL_BYTES, PushEntry
 from hotstore.tail import TailBlock
+
+
+class _Stage:
+    """What one group of the committer holds of a queue, from the first assignment until it is settled."""
+
+    __slots__ = ("end", "entries", "group", "sequences", "stamped_us", "writes")
+
+    def __init__(self, group: int, end: int, stamped_us: int) -> None:
+        self.group = group
+        self.end = end  # the offset behind its last element
+        self.stamped_us = stamped_us
+        self.entries: list[PushEntry] = []
+        self.sequences: dict[str, int] = {}  # producers' last sequences in it
+        self.writes: list[tuple[pa.RecordBatch, int]] = []  # payloads of its records, and their bytes
 
 
 class HotQueue:
@@ -52,15 +68,11 @@ class HotQueue:
         self.damage: DataLoss | None = None  # a hole in the journal: reads around it go on, pushes do not
         self.doubt: DataLoss | None = None  # elements may be lost: no pushes in this run, all else goes on
         self.last_us = 0
-        self.stamped_us = 0
         self.on_grown: Callable[[HotQueue], None] = lambda queue: None
         self._clock = clock
         self._committer = committer
         self._usage = usage
-        self._assigned = 0
-        self._sequences: dict[str, int] = {}  # producers' last sequences in the group being formed
-        self._group: list[PushEntry] = []
-        self._writes: list[tuple[pa.RecordBatch, int]] = []  # payloads of the group, and their bytes
+        self._staged: deque[_Stage] = deque()  # oldest first
         self._readers: set[asyncio.Future[None]] = set()
         self._ended: JjqError | None = None
         self._cold_waiters: list[tuple[int, PushEntry]] = []
@@ -69,45 +81,53 @@ class HotQueue:
 
     def assign(self, entry: PushEntry) -> None:
         """Give an entry its offsets, or the reason why it gets none."""
-        if not self._group:
-            self._assigned = self.next
-            self.stamped_us = max(self._clock.now_us(), self.last_us)
-        self._group.append(entry)
+        staged = self._staged
+        stage = staged[-1] if staged and staged[-1].group == self._committer.forming else self._begin_stage()
+        stage.entries.append(entry)
         try:
             if self.barred is not None:
                 raise self.barred.with_traceback(None)
             if entry.producer is not None:
                 entry.twin = self._twin(entry, entry.producer)
-            if entry.twin is None and entry.expected is not None and entry.expected != self._assigned:
+            if entry.twin is None and entry.expected is not None and entry.expected != stage.end:
                 raise Conflict(
                     f"queue {self.name}: the push expected offset {entry.expected} but the next is "
-                    f"{self._assigned}; read what was added, then decide"
+                    f"{stage.end}; read what was added, then decide"
                 )
         except Conflict as error:
             entry.error = error
             return
         if entry.twin is not None:
             return
-        entry.first = self._assigned
-        entry.timestamp_us = self.stamped_us
-        self._assigned += entry.payload.num_rows
+        entry.first = stage.end
+        entry.timestamp_us = stage.stamped_us
+        stage.end += entry.payload.num_rows
         if entry.producer is not None and entry.sequence is not None:
-            self._sequences[entry.producer] = entry.sequence
+            stage.sequences[entry.producer] = entry.sequence
         if entry.stage == "written":
             self._committer.want_written()
         self._committer.touch(self)
 
+    def _begin_stage(self) -> _Stage:
+        """For the group that is being formed; it goes on where the one before it ends, durable or not."""
+        end, last_us = self.next, self.last_us
+        if self._staged:
+            end, last_us = self._staged[-1].end, self._staged[-1].stamped_us
+        stage = _Stage(self._committer.forming, end, max(self._clock.now_us(), last_us))
+        self._staged.append(stage)
+        return stage
+
     def _twin(self, entry: PushEntry, producer: str) -> Pushed | None:
         if entry.sequence is None:
             return None
-        last = self._sequences.get(producer)
+        last = next((s.sequences[producer] for s in reversed(self._staged) if producer in s.sequences), None)
         if last is None:
             return self.producers.find(producer, entry.sequence)
         if entry.sequence == last + 1:
             return None
-        for other in self._group:
-            if other.producer == entry.producer and other.sequence == entry.sequence and other.first >= 0:
-                return Pushed(entry.sequence, other.first, other.payload.num_rows, self.stamped_us)
+        for other in (e for stage in self._staged for e in stage.entries if e.first >= 0):
+            if other.producer == entry.producer and other.sequence == entry.sequence:
+                return Pushed(entry.sequence, other.first, other.payload.num_rows, other.timestamp_us)
         known = self.producers.find(producer, entry.sequence) if entry.sequence < last else None
         if known is None:
             raise Conflict(
@@ -117,62 +137,71 @@ class HotQueue:
         return known
 
     def records(self) -> list[Record]:
-        """The group's pushes as few records: neighbours that are small go together."""
-        if len(self._group) == 1:
-            return [self._record(self._group)]  # it has offsets, else nobody had asked for records
+        """The pushes of the group that was formed, as few records: neighbours that are small go together."""
+        stage = self._staged[-1]
+        if len(stage.entries) == 1:  # it has offsets, else nobody had asked for records
+            entry = stage.entries[0]
+            if entry.value is None:
+                return [self._record(stage, stage.entries)]
+            stage.writes.append((entry.payload, entry.bytes))
+            parts = () if entry.producer is None else _parts(stage.entries)
+            return [records.push_value(self.number, entry.first, stage.stamped_us, parts, entry.value)]
         made: list[Record] = []
         run: list[PushEntry] = []
-        for entry in [e for e in self._group if e.first >= 0]:
+        for entry in [e for e in stage.entries if e.first >= 0]:
             if run and (entry.bytes >= SMALL_BYTES or run[-1].bytes >= SMALL_BYTES):
-                made.append(self._record(run))
+                made.append(self._record(stage, run))
                 run = []
             run.append(entry)
         if run:
-            made.append(self._record(run))
+            made.append(self._record(stage, run))
         return made
 
-    def _record(self, run: list[PushEntry]) -> Record:
+    def _record(self, stage: _Stage, run: list[PushEntry]) -> Record:
         first = run[0].first
         if len(run) == 1:
             payload, columns = run[0].payload, run[0].columns
         else:
             payload = pa.concat_batches([entry.payload for entry in run])
             columns = payload.serialize()
-        parts = [
-            records.Part(e.first - first, e.payload.num_rows, e.producer, e.sequence)
-            for e in run
-            if e.producer is not None and e.sequence is not None
-        ]
-        self._writes.append((payload, columns.size))
-        return records.push(self.number, first, self.stamped_us, parts, payload.num_rows, columns)
+        stage.writes.append((payload, columns.size))
+        return records.push(self.number, first, stage.stamped_us, _parts(run), payload.num_rows, columns)
 
     def publish(self, sequence: int) -> None:
         """The group is durable: show it to readers. The first of its entries does this for all."""
-        if not self._group:
+        stage = self._take_stage()
+        if stage is None:
             return
-        now, before = self._clock.monotonic(), self.tail.bytes
-        for payload, size in self._writes:
-            self.tail.append(payload, size, self.stamped_us, sequence, now)
-        self._usage.unsealed_bytes += self.tail.bytes - before
-        for entry in self._group:
-            if entry.first >= 0 and entry.producer is not None and entry.sequence is not None:
-                pushed = Pushed(entry.sequence, entry.first, entry.payload.num_rows, self.stamped_us)
-                self.producers.remember(entry.producer, pushed)
-        if self._writes:
-            self.next = self._assigned
-            self.last_us = self.stamped_us
+        if stage.writes:
+            tail = self.tail
+            before = tail.bytes
+            now = 0.0 if len(tail) else self._clock.monotonic()  # only a block's first push looks at it
+            for payload, size in stage.writes:
+                tail.append(payload, size, stage.stamped_us, sequence, now)
+            self._usage.unsealed_bytes += tail.bytes - before
+            self.next = stage.end
+            self.last_us = stage.stamped_us
+            if stage.sequences:
+                self._remember(stage)
             self.wake()
-        self._forget_group()
         self.on_grown(self)
 
-    def discard(self) -> None:
-        """The group was not written: its offsets were never given out."""
-        self._assigned = self.next
-        self._forget_group()
+    def _remember(self, stage: _Stage) -> None:
+        for entry in stage.entries:
+            if entry.first >= 0 and entry.producer is not None and entry.sequence is not None:
+                pushed = Pushed(entry.sequence, entry.first, entry.payload.num_rows, stage.stamped_us)
+                self.producers.remember(entry.producer, pushed)
 
-    def _forget_group(self) -> None:
-        self._group, self._writes = [], []
-        self._sequences.clear()
+    def discard(self) -> None:
+        """The group was not written: its offsets were never given out, and no group is staged behind it,
+        or all of them fail as well."""
+        self._take_stage()
+
+    def _take_stage(self) -> _Stage | None:
+        """That of the group which is being settled; None if it was taken already, or never was."""
+        if self._staged and self._staged[0].group == self._committer.settling:
+            return self._staged.popleft()
+        return None
 
     # Readers ------------------------------------------------------------------------------------
 
@@ -295,3 +324,12 @@ class HotQueue:
             self.number, s.name, s.id, s.content, s.block_bytes, s.block_seconds, s.created_us,
             self.next, self.cold_offset, self.last_us, *([self.epoch, self.standing] if self.epoch else []),
         ]  # fmt: skip
+
+
+def _parts(run: list[PushEntry]) -> tuple[records.Part, ...]:
+    """The shares of idempotent producers in a record of these pushes."""
+    return tuple(
+        records.Part(e.first - run[0].first, e.payload.num_rows, e.producer, e.sequence)
+        for e in run
+        if e.producer is not None and e.sequence is not None
+    )

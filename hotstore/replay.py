@@ -55,6 +55,8 @@ class Replay:
         match record.kind:
             case records.PUSH:
                 self._push(records.read_push(payload), sequence)
+            case records.VALUE:
+                self._push(records.read_push(payload, lone=True), sequence)
             case records.POSITIONS:
                 self._positions(payload)
             case records.SEALED:
@@ -98,7 +100,7 @@ class Replay:
             queue.start_tail(push.first)
         if queue.tail.bytes >= queue.settings.block_bytes:
             queue.freeze()
-        queue.tail.append(payload, push.columns.size, push.timestamp_us, sequence, self._now)
+        queue.tail.append(payload, push.bytes, push.timestamp_us, sequence, self._now)
         queue.next = queue.tail.next
 
     def _sealed(self, number: int, offset: int) -> None:

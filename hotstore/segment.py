@@ -18,7 +18,6 @@ LIVE: Final = "seg"  # has, or may get, batches
 FREE: Final = "free"  # of full size, content worthless: the next life of the file starts here
 NEW: Final = "tmp"  # not yet of full size
 QUARANTINE: Final = "quarantine"
-_END: Final = bytes(PAGE_BYTES)
 _NAME: Final = re.compile(r"([0-9]{20})\.(seg|free|tmp)")
 
 
@@ -104,15 +103,19 @@ class Writer:
 
     def write(self, body: frame.Body, sequence: int, synced_upto: int) -> None:
         """Write a batch and, where there is room, the zero page that ends the log."""
-        room, span = self.room, body.span
+        room, span = self.header.segment_bytes - self.position, body.span
         check(span <= room, "the batch does not fit into the segment")
         opened_at = sequence if self.opened_at is None else self.opened_at
-        number, identity, *_ = self.header
-        buffers = frame.encode_batch(body, number, self.position, identity, sequence, synced_upto, opened_at)
-        length = span
-        if span < room:
-            buffers.append(_END)
-            length += PAGE_BYTES
+        length = span if span == room else span + PAGE_BYTES
+        buffers = frame.encode_batch(
+            body,
+            self.header,
+            self.position,
+            length,
+            sequence=sequence,
+            synced_upto=synced_upto,
+            opened_at=opened_at,
+        )
         write_all(self._file, self.position, buffers, length)
         self.position += span
         self.opened_at = opened_at

@@ -71,25 +71,29 @@ class TailBlock:
     ) -> None:
         """Add a payload of `size` bytes; its elements share one timestamp."""
         rows = payload.num_rows
-        if not self._chunks:
+        if self.next == self.first:
             self.opened, self.sequence = now, sequence
             self.min_us = self.max_us = timestamp_us
+        small = self._small
         self._starts.append(self.next)
         self._chunks.append(_Chunk(payload, [(rows, timestamp_us)]))
         self.next += rows
         self.bytes += size + rows * _STAMP_BYTES
-        self.min_us = min(self.min_us, timestamp_us)
-        self.max_us = max(self.max_us, timestamp_us)
+        if timestamp_us > self.max_us:
+            self.max_us = timestamp_us
+        elif timestamp_us < self.min_us:
+            self.min_us = timestamp_us
         if rows < _SMALL_ROWS // _GATHER:
-            self._gather()
-        elif self._small:
-            self._small.clear()
+            if not small:
+                small.append(0)
+            small[0] += 1
+            if small[0] == _GATHER:
+                self._gather()
+        elif small:
+            small.clear()
 
     def _gather(self) -> None:
         # `_small[level]` counts chunks made of `_GATHER ** level` small ones at the end of the list.
-        if not self._small:
-            self._small.append(0)
-        self._small[0] += 1
         level = 0
         while self._small[level] == _GATHER:
             some = self._chunks[-_GATHER:]

@@ -58,7 +58,7 @@ async def open_member(settings: NodeSettings, clock: Clock, chance: Chance) -> M
     """Open a node among others, or one whose journal is on object storage; `close` closes everything."""
     cold = await _prepare(settings, clock, chance)
     hot = settings.hot
-    if settings.journal == "s3":  # a large group costs no more puts, and its parts are put side by side
+    if settings.journal == "s3":  # larger groups, several of them at once: a put costs much, its bytes little
         hot = replace(hot, group_bytes_max=BATCH_BYTES_MAX)
     node = settings.node or "local"
     wanted = MemberSettings(node, settings.journal, hot, settings.tenure, settings.flush_seconds)

@@ -48,6 +48,8 @@ _TRIES: Final = 16
 class EstateJournal:
     """The journal of a dead node, to be read once."""
 
+    in_flight: Final = 1  # nothing is ever appended
+
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
         self.numbers: list[int] = []

@@ -75,7 +75,9 @@ class Keeper:
         self._clock = clock
         self._settings = settings
         self._seen: dict[str, tuple[str, float]] = {}  # by node: the etag, and for how long it is the same
-        self._looked = clock.monotonic()
+        self._looked = self._watched = clock.monotonic()
+        self._renewed = lease.begun
+        self._silent = 0.0  # seconds without a beat that arrived
         self._again: dict[str, float] = {}  # when to try once more to take over from a node
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -116,16 +118,21 @@ class Keeper:
         Nothing could be acknowledged in any case; but whoever is connected here had better go there. A node
         that is alone waits: nobody takes over. So does one with its journal on the disk.
         """
-        silent = self._clock.monotonic() - self._lease.begun
+        now = self._clock.monotonic()
+        # While this process was paused it could reach nobody: such time does not count. If it was for long,
+        # the next beat finds out whether others have taken over.
+        gap = min(now - self._watched, 2 * self._settings.beat_seconds)
+        self._silent = 0.0 if self._lease.begun != self._renewed else self._silent + gap
+        self._watched, self._renewed = now, self._lease.begun
         others = any(node != self._held.node and not self.is_dead(node) for node in self._seen)
         if (
             self._held.tenure.journal == "s3"
             and others
-            and silent > CUT_OFF_LEASES * self._settings.lease_seconds
+            and self._silent > CUT_OFF_LEASES * self._settings.lease_seconds
         ):
             self.on_lost(
                 Unavailable(
-                    f"node {self._held.node} has not reached the object store for {silent:.0f} s: other nodes "
+                    f"node {self._held.node} has not reached the object store for {self._silent:.0f} s: other nodes "
                     f"serve its queues by now; start it again"
                 )
             )

@@ -72,6 +72,10 @@ class LeasedJournal:
         self._lease = lease
 
     @property
+    def in_flight(self) -> int:
+        return self._inner.in_flight
+
+    @property
     def next_sequence(self) -> int:
         return self._inner.next_sequence
 

@@ -43,7 +43,8 @@ HISTORY_QUEUES_MAX: Final = 1_000  # queues of others whose lists of blocks are 
 # Journal on object storage
 JOURNAL_WINDOW: Final = 64  # numbers that one run may have in flight; the next run begins behind them
 JOURNAL_PUTS_MAX: Final = 8  # … of which so many are used
-JOURNAL_PART_BYTES: Final = 1 * MIB  # a larger batch is cut, and its parts are put side by side
+JOURNAL_BATCHES_MAX: Final = 4  # that are put at once; they share the bytes of one group
+JOURNAL_PART_BYTES: Final = 2 * MIB  # a larger batch is cut, and its parts are put side by side
 JOURNAL_OBJECT_BYTES_MIN: Final = 64 * KIB  # what an object counts for at least in the journal's budget
 JOURNAL_READS_MAX: Final = 16  # objects that are fetched ahead in a replay
 JOURNAL_FLUSH_SECONDS: Final = 0.05  # groups begin no quicker after one another, however many pushes wait

@@ -1,7 +1,8 @@
 """The journal on object storage: losing the node loses nothing.
 
     append   encode the batch, give it the next number, begin to put it if absent
-    sync     wait for all puts, in order; then ask whether this process is still the node (tenure.py)
+    sync     wait for the puts of what was appended, in order; then ask whether this process is still the node
+             (tenure.py). One answer covers all puts that had landed when it was asked for
     trim     say durably where the journal begins, then delete what lies before; never a fence
     recover  walk through the runs before ours and end them with a fence (fencing.py)
 
@@ -9,6 +10,9 @@ A put whose outcome is unknown is tried again under the same number until it is 
 store is away: nothing is acknowledged meanwhile. If the number is taken, the object's token tells
 whether by ourselves. Any other answer means that the journal was fenced: it is poisoned, and the process
 must start again.
+
+One thread appends and trims, a second one may sync meanwhile. Both may find that the oldest put has landed;
+a lock keeps them in order.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ from sharding import journalobject
 from sharding.fencing import Walk
 from sharding.journalobject import JournalObject
 from sharding.limits import (
+    JOURNAL_BATCHES_MAX,
     JOURNAL_OBJECT_BYTES_MIN,
     JOURNAL_PUTS_MAX,
     JOURNAL_RETRY_SECONDS,
@@ -48,6 +53,8 @@ _SWEEPERS: Final = 4
 class ObjectJournal:
     """A `Journal` at journals/<node>/ for the node that `held` says we are."""
 
+    in_flight: Final = JOURNAL_BATCHES_MAX
+
     def __init__(
         self, objects: ObjectStore, held: Held, clock: Clock, *, kinds: Container[int] | None = None
     ) -> None:
@@ -60,6 +67,8 @@ class ObjectJournal:
         self._kinds = kinds
         self._sizes: dict[int, int] = {}  # of live objects, by number, in order
         self._flying: deque[Future[None]] = deque()
+        self._landed = 0  # every number before it is known to be there
+        self._landing = threading.Lock()
         self._unchecked = False  # something was put since we last knew that we are still the node
         self._poison: Exception | None = None
         self._ready = False
@@ -75,7 +84,7 @@ class ObjectJournal:
         walk = Walk(self._objects, held.node, held.tenure.boundary, held.run - 1, held.token)
         self.damage = walk.damage
         yield from journalobject.batches(self._counted(walk), self._kinds)
-        self.next_sequence = walk.next
+        self.next_sequence = self._landed = walk.next
         self._ready = True
         needed = min([held.tenure.boundary, *(estate.first for estate in held.tenure.estates)])
         self._sweeps.submit(self._sweep, needed)
@@ -98,13 +107,18 @@ class ObjectJournal:
         return first
 
     def sync(self) -> None:
-        """Return when everything appended is durable and we are still the node, else raise Poisoned."""
+        """Return when what was appended is durable and we are still the node, else raise Poisoned."""
         self._check_usable()
-        while self._flying:
+        upto = self.next_sequence
+        while self._landed < upto:
             self._land()
-        if self._unchecked:
+        while self._flying and _is_there(self._flying[0]):  # the answer below covers these as well
+            self._land()
+        with self._landing:
+            # Before the question: what lands from now on is not covered by its answer.
+            unchecked, self._unchecked = self._unchecked, False
+        if unchecked:
             self._poisoning(lambda: self._until_known(self._held.check, "look at our tenure"))
-            self._unchecked = False
             failpoint.reach("journal.synced")
 
     def trim(self, before: int) -> None:
@@ -160,8 +174,13 @@ class ObjectJournal:
 
     def _land(self) -> None:
         """Wait for the oldest put."""
-        self._poisoning(self._flying.popleft().result)
-        self._unchecked = True
+        with self._landing:
+            if not self._flying:  # the other thread was quicker
+                return
+            self._poisoning(self._flying[0].result)
+            self._flying.popleft()
+            self._landed += 1
+            self._unchecked = True
         failpoint.reach("journal.written")
 
     # In the threads that put ------------------------------------------------------------------------
@@ -227,3 +246,8 @@ class ObjectJournal:
                     return
                 if info.size > journalobject.HEADER_BYTES:
                     self._delete(info.key)
+
+
+def _is_there(put: Future[None]) -> bool:
+    """Whether it has landed. One that failed is met by the sync of its own batch, or of one after it."""
+    return put.done() and not put.cancelled() and put.exception() is None

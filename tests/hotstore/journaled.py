@@ -28,8 +28,8 @@ def push_batch(world: World, first: int, queue: int = 1) -> tuple[str, int]:
             for found in scan.batches():
                 assert found.body is not None
                 for record in frame.decode_records(found.body, found.header.records, None):
-                    if record.kind == records.PUSH:
-                        read = records.read_push(record.payload)
+                    if record.kind in (records.PUSH, records.VALUE):
+                        read = records.read_push(record.payload, lone=record.kind == records.VALUE)
                         if (read.queue, read.first) == (queue, first):
                             return name, found.position
     raise AssertionError("no such push")

@@ -64,6 +64,10 @@ class Cluster:
         await member._keeper.close()
         await member.ownership.close()
         await member.engine.maintenance.stop()
+        journal: Any = member.engine.journal
+        spares = getattr(getattr(journal, "_inner", journal), "_spares", None)
+        if spares is not None:  # the thread that prepares files of the directory
+            await asyncio.to_thread(spares._background.shutdown)
         member.engine._on_closed()  # the lock of its directory
 
     async def end(self) -> None:

@@ -21,7 +21,8 @@ HEADER = frame.SegmentHeader(
 
 def encoded(records: list[Record], number: int = 5, position: int = PAGE_BYTES, identity: int = 77) -> bytes:
     body = frame.lay_out(records, JOURNAL_BATCH_BYTES_MAX)
-    pieces = frame.encode_batch(body, number, position, identity, sequence=9, synced_upto=8, opened_at=2)
+    segment = HEADER._replace(number=number, identity=identity)
+    pieces = frame.encode_batch(body, segment, position, body.span, sequence=9, synced_upto=8, opened_at=2)
     return b"".join(pieces)
 
 
