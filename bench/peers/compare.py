@@ -18,6 +18,7 @@ from typing import Any
 from bench.peers import machine
 from bench.peers.figures import Outcome, compare
 from bench.peers.scale import FULL, QUICK, TINY, Scale, works
+from bench.peers.server import StartFailed
 from bench.peers.systems.registry import SYSTEMS
 from bench.row import Row
 
@@ -69,6 +70,12 @@ def measured(name: str, size: str, root: Path, said: Callable[[str], None]) -> O
     outcome.missing = system.missing()
     if outcome.missing:
         said(f"{system.title} is missing: {outcome.missing}")
+        return outcome
+    try:
+        system.prepare()
+    except StartFailed as failed:
+        outcome.failed["start"] = str(failed)
+        said(f"{system.title} failed, start: {failed}")
         return outcome
     for phase in PHASES:
         said(f"{system.title}: {phase}")

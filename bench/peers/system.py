@@ -79,6 +79,11 @@ class System(ABC):
     def missing(cls) -> str:
         """Why it cannot run here, and what to do about it; nothing if it can."""
 
+    @classmethod
+    def prepare(cls) -> None:
+        """Get what has to be got once, before anything is measured."""
+        return
+
     @abstractmethod
     async def start(self, relaxed: bool = False) -> None:
         """Start it on its directory, and wait until it takes connections."""

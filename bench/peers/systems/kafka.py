@@ -44,8 +44,11 @@ class Kafka(System):
             return "no mvn to get Kafka from Maven Central: apt-get install maven"
         return "" if find_spec("confluent_kafka") else "no Python package confluent-kafka: run `make bench`"
 
+    @classmethod
+    def prepare(cls) -> None:
+        _fetch()
+
     async def start(self, relaxed: bool = False) -> None:
-        await asyncio.to_thread(_fetch)
         self._port = free_port()
         config = self.root / "server.properties"
         data = self.root / "data"
