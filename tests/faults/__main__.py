@@ -1,7 +1,8 @@
-"""`python -m tests.faults --minutes N [--seed S] [--folder DIR] [--only kill,power]`: runs with ever new seeds.
+"""`python -m tests.faults --minutes N [--seed S] [--folder DIR] [--only kill,power] [--nodes N]`: ever new seeds.
 
-Each run suffers a mix of all nemeses, in turn with history in a folder and on S3. The first bad one ends
-it, and what it left is kept; of good ones the report stays.
+Each run suffers a mix of all nemeses, in turn with one node whose history is in a folder, one whose history
+is on S3, and three nodes that share queues; `--nodes` chooses. The first bad one ends it, and what it left
+is kept; of good ones the report stays.
 """
 
 from __future__ import annotations
@@ -15,31 +16,37 @@ from pathlib import Path
 
 from coldstore.chance import SystemChance
 from coldstore.clock import SystemClock
-from tests.faults.nemeses.all import NEMESES
-from tests.faults.run import Plan, Run
+from tests.faults.nemeses.all import NEMESES, fits
+from tests.faults.plan import Plan
+from tests.faults.run import Run
 from tests.faults.shim import MISSING, can_build
 from tests.servers.s3 import S3Server
 from tests.servers.seaweed import command, running_seaweed
 
 RUN_SECONDS = 60.0
+MOVE_SECONDS = 3.0  # between two planned moves of a queue
 
 
-def plans(seed: int, only: list[str], *, s3: bool) -> Iterator[Plan]:
-    """Plans for ever. A skewed clock and signed requests do not go together, so it stays out of S3's."""
+def plans(seed: int, only: list[str], nodes: list[int], *, s3: bool) -> Iterator[Plan]:
+    """Plans for ever."""
+    worlds = [("folder", 1), ("s3", 1), ("s3", 3)]
+    worlds = [(cold, count) for cold, count in worlds if count in nodes and (s3 or cold != "s3")]
     shim = can_build()
-    while True:
-        for cold in ("folder", "s3") if s3 else ("folder",):
+    while worlds:
+        found = False
+        for cold, count in worlds:
             kinds = tuple(
                 kind
-                for kind, nemesis in NEMESES.items()
-                if (not only or kind in only)
-                and (shim or not nemesis.shim)
-                and (cold == "s3" or not nemesis.s3)
-                and (cold == "folder" or not kind.startswith(("flip", "clock")))
+                for kind in NEMESES
+                if (not only or kind in only) and fits(kind, shim=shim, s3=cold == "s3", nodes=count)
             )
             if kinds:
-                yield Plan(seed, kinds, RUN_SECONDS, longest=3.0, cold=cold)
+                found = True
+                moves = MOVE_SECONDS if count > 1 else 0.0
+                yield Plan(seed, kinds, RUN_SECONDS, longest=3.0, cold=cold, nodes=count, moves=moves)
                 seed += 1
+        if not found:
+            return
 
 
 def main() -> int:
@@ -48,6 +55,7 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=None)
     options.add_argument("--folder", type=Path, default=Path("build/soak"))
     options.add_argument("--only", default="", help="nemeses, with commas between")
+    options.add_argument("--nodes", type=int, choices=(1, 3), default=None, help="only such runs")
     given = options.parse_args()
     clock = SystemClock()
     end = clock.monotonic() + 60 * given.minutes
@@ -60,7 +68,8 @@ def main() -> int:
         if command().is_file():
             shutil.rmtree(given.folder / "s3", ignore_errors=True)
             storage = stack.enter_context(running_seaweed((given.folder / "s3").absolute()))
-        for plan in plans(seed, only, s3=storage is not None):
+        nodes = [1, 3] if given.nodes is None else [given.nodes]
+        for plan in plans(seed, only, nodes, s3=storage is not None):
             if clock.monotonic() > end:
                 return 0
             folder = (given.folder / f"run-{plan.seed}").absolute()

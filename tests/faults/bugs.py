@@ -1,7 +1,4 @@
-"""Mistakes that an engine could make, patched into a server process by `launch`. Each must be caught.
-
-One more is known, "ownership not checked again after a put": it needs nodes that share queues.
-"""
+"""Mistakes that an engine could make, patched into a server process by `launch`. Each must be caught."""
 
 from __future__ import annotations
 
@@ -21,6 +18,7 @@ class Bug:
     properties: frozenset[str]  # one of these must be flagged
     cold: str = "folder"
     progress: int = 20  # pushes between two faults
+    nodes: int = 1
 
 
 def patch(owner: object, **names: object) -> None:
@@ -123,6 +121,29 @@ def precondition_taken_for_a_fence() -> None:
     patch(commit, _put_metadata=put_metadata)
 
 
+def no_check_after_a_put() -> None:
+    """Acknowledge what was put, without asking whether we are still the node."""
+    from sharding.tenure import Held
+
+    patch(Held, check=lambda held: None)
+
+
+def state_left_behind() -> None:
+    """Hand a queue over as if its subscribers were at the beginning and nobody had pushed."""
+    from dataclasses import replace
+
+    from hotstore.departure import Departures
+
+    real = Departures.begin
+
+    async def begin(departures: Any, name: str, to: str) -> Any:
+        queue, state = await real(departures, name, to)
+        subscribers = [[*row[:4], 0, 0, *row[6:]] for row in state.subscribers]
+        return queue, replace(state, subscribers=subscribers, producers=[])
+
+    patch(Departures, begin=begin)
+
+
 _GONE = frozenset(
     {"lost-prefix", "lost-middle", "lost-postfix", "inconsistent-offsets", "phantom", "data-loss"}
 )
@@ -135,5 +156,9 @@ BUGS = {
     "trim-by-the-maximum": Bug(trim_by_the_maximum, ("kill",), _GONE, progress=250),
     "412-taken-for-a-fence": Bug(
         precondition_taken_for_a_fence, ("s3-lost-reply",), frozenset({"liveness"}), "s3"
+    ),
+    "no-check-after-a-put": Bug(no_check_after_a_put, ("node-unheard",), frozenset({"fence"}), "s3", nodes=2),
+    "state-left-behind": Bug(
+        state_left_behind, ("move",), frozenset({"position-back", "duplicate"}), "s3", nodes=2
     ),
 }

@@ -1,156 +1,56 @@
-"""The servers under test: one node now, several later; nemeses and runs see only this.
+"""The servers under test, one or several; nemeses and runs see only this.
 
-A node is a server process with its data directory, its shim, and a proxy before it through which the
-clients come, so that connections can be cut.
+Before each node stands a proxy through which clients come. Among several there is one more for each
+ordered pair, so that a link can fail in one direction, between two nodes and nowhere else: a node
+advertises the address of the proxy for clients, which it has in every hint, and each other node is told
+(`launch`, by JJQ_TEST_WAYS) to reach that address by a proxy of its own.
 """
 
 from __future__ import annotations
 
-import asyncio
 import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-from tests.faults.shim import Shim
-from tests.jjq.cutproxy import CutProxy, proxied
+from coldstore.objects.port import ObjectStore
+from sharding import shards, tenure
+from sharding.tenure import Tenure
+from tests.faults.links import Link, Links
+from tests.faults.node import Node
 from tests.servers.faultproxy import FaultProxy
-from tests.servers.jjq_server import clean_environment
-from tests.servers.waiting import free_ports, wait_until
 
-START_SECONDS = 120.0  # a busy machine may pause a process for a minute
-STOP_SECONDS = 60.0
-
-
-class CutThread:
-    """A cutting proxy in a thread of its own."""
-
-    def __init__(self, target: str) -> None:
-        self._target = target
-        self._loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self._end = asyncio.Event()
-        self._thread = threading.Thread(
-            target=self._loop.run_until_complete, args=[self._serve()], daemon=True
-        )
-        self._thread.start()
-        assert self._ready.wait(START_SECONDS)
-
-    async def _serve(self) -> None:
-        async with proxied(self._target) as self.proxy:
-            self._ready.set()
-            await self._end.wait()
-
-    @property
-    def address(self) -> str:
-        return self.proxy.address
-
-    def set(self, **fields: object) -> None:
-        """Change fields of the proxy; `cut` cuts every connection."""
-        self._loop.call_soon_threadsafe(self._set, self.proxy, fields)
-
-    @staticmethod
-    def _set(proxy: CutProxy, fields: dict[str, object]) -> None:
-        if fields.pop("cut", False):
-            proxy.cut()
-        for name, value in fields.items():
-            setattr(proxy, name, value)
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._end.set)
-        self._thread.join(10)
-        self._loop.close()
-
-
-class Node:
-    """One server; it may be killed, stopped, paused and started again."""
-
-    def __init__(
-        self, folder: Path, *, shim: Shim | None = None, flags: tuple[str, ...] = (), bug: str | None = None,
-        environment: Mapping[str, str] | None = None,
-    ) -> None:  # fmt: skip
-        folder.mkdir(parents=True, exist_ok=True)
-        self.folder, self.data, self.log = folder, folder / "data", folder / "server.log"
-        self.shim = shim
-        self.bug = bug
-        self.listens = f"127.0.0.1:{free_ports(1)[0]}"
-        self._flags = flags
-        self._environment = {**(environment or {}), **(shim.environment if shim else {})}
-        if bug:
-            self._environment["JJQ_TEST_BUG"] = bug
-        self._process: subprocess.Popen[bytes] | None = None
-        self.starts = 0
-
-    def is_alive(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    def start(self) -> Self:
-        """Start, and wait until it listens; AssertionError with its log if it ends instead."""
-        assert not self.is_alive(), "it runs already"
-        command = [sys.executable, "-m", "tests.faults.launch", "serve", "--data", str(self.data)]
-        seen = self.log.stat().st_size if self.log.exists() else 0
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*command, "--listen", self.listens, *self._flags],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=clean_environment(**self._environment),
-            )
-        self.starts += 1
-        try:
-            wait_until(
-                lambda: not self.is_alive() or b"jjq listens on" in self.log.read_bytes()[seen:],
-                "the server listens",
-                START_SECONDS,
-            )
-        except AssertionError:
-            self.kill()
-            raise
-        assert self.is_alive(), f"the server ended at once: {self.log.read_text()[seen:][-2000:]}"
-        return self
-
-    def signal(self, number: int) -> None:
-        if self._process is not None:
-            with suppress(ProcessLookupError):
-                self._process.send_signal(number)
-
-    def kill(self) -> None:
-        """kill -9; also one that is paused."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-
-    def stop(self) -> int:
-        """SIGTERM; its exit code."""
-        assert self._process is not None
-        self.signal(signal.SIGTERM)
-        try:
-            return self._process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise AssertionError(f"the server did not stop within {STOP_SECONDS:g} s") from None
-
-    def wait_dead(self, seconds: float) -> bool:
-        """Whether it ended by itself within `seconds`."""
-        assert self._process is not None
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(seconds)
-            return True
-        return False
+ZOMBIE_SECONDS = 45.0  # until a process whose tenure is over has noticed, once everything is healed
 
 
 class Cluster:
     """All nodes, and the object storage they share; closed whatever happens."""
 
-    def __init__(self, nodes: list[Node], s3: FaultProxy | None = None) -> None:
+    def __init__(
+        self, nodes: list[Node], history: Path | None = None, objects: ObjectStore | None = None, prefix: str = ""
+    ) -> None:  # fmt: skip
         self.nodes = nodes
-        self.s3 = s3
-        self.links = [CutThread(node.listens) for node in nodes]
+        self.prefix = prefix  # of the store in its bucket, as proxies see keys
+        self.objects = objects  # past the proxies
+        self._links = Links()
+        self.links = [self._links.add(node.listens) for node in nodes]
+        self.between: dict[tuple[str, str], Link] = {
+            (source.name, target.name): self._links.add(target.listens)
+            for source in nodes
+            for target in nodes
+            if source is not target
+        }
+        if len(nodes) > 1:
+            assert history is not None
+            for node, link in zip(nodes, self.links, strict=True):
+                ways = {
+                    other.address: self.between[node.name, target.name].address
+                    for target, other in zip(nodes, self.links, strict=True)
+                    if target is not node
+                }
+                node.join(link.address, ways, history)
 
     @property
     def address(self) -> str:
@@ -162,23 +62,89 @@ class Cluster:
         """Past the proxies."""
         return ",".join(node.listens for node in self.nodes)
 
+    @property
+    def s3(self) -> list[FaultProxy]:
+        """The ways to object storage, of each node its own."""
+        return [node.s3 for node in self.nodes if node.s3 is not None]
+
+    def node(self, name: str) -> Node:
+        return next(node for node in self.nodes if node.name == name)
+
+    def owner(self, queue: str) -> Node | None:
+        """The node that serves a queue, by its document."""
+        found = None if self.objects is None else shards.read(self.objects, queue)
+        return None if found is None else self.node(found.shards.owner)
+
+    def tenure(self, node: Node) -> Tenure:
+        assert self.objects is not None
+        found = tenure.read(self.objects, node.name)
+        assert found is not None
+        return found.tenure
+
+    def is_zombie(self, node: Node) -> bool:
+        """Whether it runs although its tenure is over."""
+        return len(self.nodes) > 1 and node.is_alive() and self.tenure(node).state != "open"
+
     def ensure_up(self) -> None:
         """Start what has ended."""
         for node in self.nodes:
             node.signal(signal.SIGCONT)
-            if not node.is_alive():
-                node.start()
+        dead = [node for node in self.nodes if not node.is_alive()]
+        for node in dead:
+            node.launch()
+        for node in dead:
+            node.await_listening()
+
+    def settle(self) -> None:
+        """Everything is healed: let those that were taken over find out, and start them again."""
+        for node in self.nodes:
+            if self.is_zombie(node):
+                assert node.wait_dead(ZOMBIE_SECONDS), f"{node.name} does not notice that it was taken over"
+        self.ensure_up()
+
+    @contextmanager
+    def supervised(self) -> Iterator[None]:
+        """Start whoever ends by itself meanwhile, as a supervisor does: a machine that stands still may end them."""
+        done = threading.Event()
+
+        def supervise() -> None:
+            while not done.wait(0.2):
+                for node in self.nodes:
+                    if not node.is_alive():
+                        node.launch()
+
+        thread = threading.Thread(target=supervise, daemon=True)
+        if len(self.nodes) > 1:
+            thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            if thread.is_alive():
+                thread.join()
+
+    def restart(self) -> None:
+        """Kill them all, then start them all."""
+        for node in self.nodes:
+            node.kill()
+        self.ensure_up()
+
+    def stop(self) -> list[str]:
+        """Stop those that run; what is wrong with how they ended."""
+        alive = [node for node in self.nodes if node.is_alive() and not self.is_zombie(node)]
+        for node in alive:
+            node.signal(signal.SIGTERM)
+        codes = {node: node.wait_stopped() for node in alive}
+        return [f"a server ended with {code} when it was stopped" for code in codes.values() if code]
 
     def __enter__(self) -> Self:
-        for node in self.nodes:
-            node.start()
+        self.ensure_up()
         return self
 
     def __exit__(self, *_: object) -> None:
         for node in self.nodes:
             node.kill()
-        for link in self.links:
-            link.close()
+        self._links.close()
         for node in self.nodes:
             if node.shim is not None:
                 node.shim.close()

@@ -21,8 +21,10 @@ Every operation has an `invoke`, written before the request is sent, and at most
     twin     as read, from a damaged copy; `taken` is when the copy was made
     drained  (ok only) sub, next: this subscriber found nothing more
     alive    (ok only) what was healed and serves again
+    sync, begin, end   by servers: see `witness`
 
-Values are numbers (see `values`); `offsets` is there only where they do not follow each other.
+An `info` is `late` if it may take effect even after what its client asked for next, elsewhere. Values are
+numbers (see `values`); `offsets` is there only where they do not follow each other.
 """
 
 from __future__ import annotations

@@ -1,17 +1,24 @@
 """`python -m tests.faults.launch serve …`: a server with small files and short ages, and maybe a mistake.
 
 Journal segments of 256 KiB, checkpoints and merges every second: in a run of seconds everything happens
-that takes a real server hours. `JJQ_TEST_BUG` names a mistake of `bugs` to be made. Nothing of this is
+that takes a real server hours. `JJQ_TEST_BUG` names a mistake of `bugs` to be made, `JJQ_TEST_WAYS` says
+how to reach the other nodes, `JJQ_TEST_WITNESS` where to write what `witness` sees. Nothing of this is
 in the product: it is patched into this process before the command line runs.
 """
 
 from __future__ import annotations
 
 import os
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import orjson
 
 from coldstore.limits import KIB, MIB
 from hotstore.settings import HotSettings
-from tests.faults import bugs
+from tests.faults import bugs, witness
 
 SMALL = {
     "segment_bytes": 256 * KIB,
@@ -23,6 +30,9 @@ SMALL = {
     "merge_seconds": 1.0,
     "sweep_seconds": 2.0,
 }
+PART_BYTES = 8 * KIB  # of a journal on object storage, so that several objects are in flight
+TRIM_SECONDS = 1.0
+TAKE_AGAIN_SECONDS = 2.0
 
 
 def small(**given: object) -> HotSettings:
@@ -34,14 +44,49 @@ def small(**given: object) -> HotSettings:
     return made
 
 
+def _again(settings: HotSettings, **changes: object) -> HotSettings:
+    """As `dataclasses.replace`, which would check them."""
+    return small(**{**{each.name: getattr(settings, each.name) for each in fields(settings)}, **changes})
+
+
+def _hasten() -> None:
+    """What a node among others does every now and then, it does all the time."""
+    from sharding import journalobject, keeper, objectjournal
+
+    bugs.patch(journalobject, encode=partial(journalobject.encode, part_bytes=PART_BYTES))
+    bugs.patch(objectjournal, JOURNAL_TRIM_SECONDS=TRIM_SECONDS)
+    bugs.patch(keeper, TAKE_AGAIN_SECONDS=TAKE_AGAIN_SECONDS)
+
+
+def _redirect(ways: dict[str, str]) -> None:
+    """Go to the other nodes through proxies of our own."""
+    from jjq.clustering import Clustering
+
+    peer, operator = Clustering._peer, Clustering._operator
+
+    def to_peer(cluster: Any, address: str) -> Any:
+        return peer(cluster, ways.get(address, address))
+
+    def to_operator(cluster: Any, address: str) -> Any:
+        return operator(cluster, ways.get(address, address))
+
+    bugs.patch(Clustering, _peer=to_peer, _operator=to_operator)
+
+
 def main() -> None:
+    import jjq.node
     import jjq.settings
     from jjq.cli import main as run
 
     bugs.patch(jjq.settings, HotSettings=small)
-    bug = os.environ.get("JJQ_TEST_BUG")
-    if bug:
+    bugs.patch(jjq.node, replace=_again)
+    _hasten()
+    if ways := os.environ.get("JJQ_TEST_WAYS"):
+        _redirect(orjson.loads(ways))
+    if bug := os.environ.get("JJQ_TEST_BUG"):
         bugs.BUGS[bug].seed()
+    if path := os.environ.get("JJQ_TEST_WITNESS"):
+        witness.watch(Path(path))
     run()
 
 

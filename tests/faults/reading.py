@@ -13,17 +13,26 @@ from typing import Any
 import grpc
 
 from coldstore.clock import SystemClock
+from coldstore.errors import Exhausted, Fenced, Unavailable
 from jjq.v1 import jjq_pb2 as pb
 from jjq.v1 import jjq_pb2_grpc
+from jjq.wire.status import status_in
 from tests.faults.clients.worker import OPTIONS, seen
 from tests.faults.history import Recorder, type_of_call
 from tests.faults.values import WORKER, make_value
 
 PAGE = 1_000
 ANSWER_SECONDS = 30.0
+READ_TRIES = 100
 ENDLESS = 1 << 39  # the end of a range that nobody can tell
 _LOSS = grpc.StatusCode.DATA_LOSS
+_AGAIN = (Fenced, Exhausted, Unavailable)  # the queue changes hands, or waits for object storage
 _LATER = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.DEADLINE_EXCEEDED}
+
+
+def _may_come(error: grpc.aio.AioRpcError) -> bool:
+    """Whether the answer may be another one in a moment."""
+    return error.code() in _LATER or isinstance(status_in(error), _AGAIN)
 
 
 class Reader:
@@ -44,13 +53,15 @@ class Reader:
         await self._channel.close()
 
     async def answered(self, ask: Callable[[], Awaitable[Any]], seconds: float = ANSWER_SECONDS) -> Any:
-        """The answer; the last error if there is none in time."""
+        """The answer; the last error if there is none in time, for a machine that may stand still at times."""
         deadline = self._clock.monotonic() + seconds
+        tries = 2 * seconds
         while True:
             try:
                 return await ask()
             except grpc.aio.AioRpcError as error:
-                if error.code() not in _LATER or self._clock.monotonic() > deadline:
+                tries -= 1
+                if not _may_come(error) or (tries < 0 and self._clock.monotonic() > deadline):
                     raise
             await asyncio.sleep(0.1)
 
@@ -65,7 +76,7 @@ class Reader:
     async def subscribe(self, sub: str) -> None:
         queue, _, name = sub.partition("/")
         request = pb.CreateSubscriberRequest(queue=queue, name=name, start="beginning")
-        await self.answered(lambda: self.stub.CreateSubscriber(request))
+        await self.answered(lambda: self.stub.CreateSubscriber(request, timeout=ANSWER_SECONDS))
 
     async def push(self, queue: str, seconds: float = ANSWER_SECONDS) -> bool:
         """A push that must succeed by now; each attempt with values of its own."""
@@ -91,13 +102,22 @@ class Reader:
     async def drain(self, sub: str) -> None:
         """Pop until there is nothing more."""
         queue = sub.partition("/")[0]
-        while True:
+
+        async def ask() -> Any:
             op = self._pen.invoke("pop", queue, sub=sub, most=PAGE)
             try:
-                reply = await self.stub.Pop(pb.PopRequest(subscriber=sub, max=PAGE), timeout=ANSWER_SECONDS)
+                return op, await self.stub.Pop(
+                    pb.PopRequest(subscriber=sub, max=PAGE), timeout=ANSWER_SECONDS
+                )
             except grpc.aio.AioRpcError as error:
                 op.end(type_of_call(error), error.code().name, why=(error.details() or "")[:200])
-                return
+                raise
+
+        while True:
+            try:
+                op, reply = await self.answered(ask)
+            except grpc.aio.AioRpcError:
+                return  # `unseen` tells
             op.ok(position=reply.position, next=reply.next, **seen(reply.elements.elements, reply.position))
             if reply.next == reply.position:
                 self._pen.note("drained", queue, sub=sub, next=reply.next)
@@ -112,7 +132,7 @@ class Reader:
         except grpc.aio.AioRpcError as error:
             self._damaged(f, queue, 0, ENDLESS, error, fields)
             return
-        position, step = 0, 0
+        position, step, tries = 0, 0, READ_TRIES
         while position + step < end:
             op = self._pen.invoke(f, queue, **fields)
             found: list[Any] = []
@@ -125,8 +145,11 @@ class Reader:
             except grpc.aio.AioRpcError as error:
                 failed = error
             op.ok(position=start, next=start + len(found), **seen(found, start))
-            if failed is not None and failed.code() not in {_LOSS, *_LATER}:
-                raise failed
+            if failed is not None and failed.code() is not _LOSS:
+                tries -= 1
+                if not tries or not _may_come(failed):
+                    raise failed
+                await asyncio.sleep(0.3)
             if found and step:
                 self._damaged(f, queue, position, start, None, fields)
             position, step = (start + len(found), 0) if found else (position, step)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import orjson
 
 from tests.faults.checker.judge import judge
 from tests.faults.schedule import QUIET
-from tests.faults.table import TYPES, F, Table, load
+from tests.faults.table import TYPES, WITNESSED, F, Table, load
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,10 @@ class Report:
     slowest_recovery: float  # seconds from the end of a fault to the next acknowledged push
     findings: list[str]
     properties: list[str] = field(default_factory=list)
+    moves: dict[str, int] = field(
+        default_factory=dict
+    )  # planned ones beside the faults, by what came of them
+    ended: int = 0  # tenures
 
     @property
     def good(self) -> bool:
@@ -44,13 +48,16 @@ class Report:
             f"{self.unknown} pushes unknown, {self.refused} refused, {self.read} elements read, {self.lost} lost"
         )
         suffered = f"faults: {faults}; slowest recovery {self.slowest_recovery:.2f} s"
+        if self.ended or self.moves:
+            moves = ", ".join(f"{code} {count}" for code, count in sorted(self.moves.items())) or "none"
+            suffered += f"; {self.ended} nodes taken over; moves beside: {moves}"
         return "\n".join([did, suffered, *self.findings])
 
 
-def report(folder: Path, seed: int, extra: Sequence[str] = ()) -> Report:
+def report(folder: Path, seed: int, extra: Sequence[str] = (), moves: dict[str, int] | None = None) -> Report:
     """Judge the history in `folder`; `extra` is what the run itself found."""
     table = load(folder / "history")
-    made = _figures(table, _faults(folder), seed, extra)
+    made = replace(_figures(table, _faults(folder), seed, extra), moves=moves or {})
     (folder / "report.json").write_bytes(orjson.dumps(asdict(made), option=orjson.OPT_INDENT_2))
     return made
 
@@ -67,7 +74,7 @@ def _figures(table: Table, faults: list[dict[str, Any]], seed: int, extra: Seque
     names = {number: name for name, number in F.items()}
     return Report(
         seed=seed,
-        operations=len(ops.f),
+        operations=int((~np.isin(ops.f, [F[name] for name in WITNESSED])).sum()),
         by_kind={
             names[int(f)]: int(count) for f, count in zip(*np.unique(ops.f, return_counts=True), strict=True)
         },
@@ -80,6 +87,7 @@ def _figures(table: Table, faults: list[dict[str, Any]], seed: int, extra: Seque
         slowest_recovery=_recovery(table, faults),
         findings=[*(str(finding) for finding in findings), *extra],
         properties=sorted({finding.property for finding in findings}),
+        ended=len(ops.where("end")),
     )
 
 

@@ -26,15 +26,17 @@ Bools = npt.NDArray[np.bool_]
 
 OFFSET_BITS = 40
 NONE = -1
+WITNESSED = ("sync", "begin", "end")  # by servers
 F = {
     name: n
     for n, name in enumerate(
-        ["push", "pop", "peek", "deliver", "confirm", "seek", "read", "final", "twin", "drained", "alive"]
+        ("push", "pop", "peek", "deliver", "confirm", "seek", "read", "final", "twin", "drained", "alive",
+         *WITNESSED)
     )
-}
+}  # fmt: skip
 TYPES = {"info": 0, "ok": 1, "fail": 2}
 _FIELDS = ("offset", "position", "next", "most", "epoch", "pipeline", "place", "session", "taken")
-_FLAGS = ("end", "back", "loss")
+_FLAGS = ("end", "back", "loss", "late")
 
 
 @dataclass
@@ -60,6 +62,7 @@ class Rows:
     end: Ints
     back: Ints
     loss: Ints
+    late: Ints
 
     def where(self, *names: str, kind: str = "ok") -> Ints:
         """The operations of these kinds that ended so."""

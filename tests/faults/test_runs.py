@@ -15,12 +15,14 @@ import pytest
 from tests.faults.bugs import BUGS
 from tests.faults.check import main as check
 from tests.faults.nemeses.all import NEMESES
+from tests.faults.plan import Plan
 from tests.faults.report import Report
-from tests.faults.run import Plan, Run
+from tests.faults.run import Run
 from tests.faults.shim import MISSING, can_build
 from tests.servers.s3 import S3Server
 
 SHIM = pytest.mark.skipif(not can_build(), reason=MISSING)
+CLUSTER = pytest.mark.xdist_group("faults-cluster")  # one at a time: each keeps the machine busy
 TRIES = 5  # runs in which a seeded mistake must be found
 LONG = 400  # seconds; a run takes 15, but a busy machine may pause a process for a minute
 
@@ -74,22 +76,39 @@ def test_a_flipped_bit_is_reported_or_healed_and_never_read(tmp_path: Path) -> N
 
 @pytest.mark.timeout(LONG)
 def test_whatever_object_storage_does_nothing_is_lost(tmp_path: Path, seaweed: S3Server) -> None:
-    kinds = tuple(kind for kind, nemesis in NEMESES.items() if nemesis.s3)
-    report = suffer(Plan(14, (*kinds, "kill"), 5.0, longest=1.0, cold="s3"), tmp_path, seaweed)
+    kinds = tuple(kind for kind, nemesis in NEMESES.items() if nemesis.s3 and not nemesis.nodes)
+    report = suffer(Plan(14, (*kinds, "kill"), 6.0, longest=1.0, cold="s3"), tmp_path, seaweed)
     judged(report, tmp_path, *kinds, "kill")
+
+
+@CLUSTER
+@pytest.mark.timeout(LONG)
+def test_nodes_die_stop_and_lose_each_other_and_nothing_is_lost(tmp_path: Path, seaweed: S3Server) -> None:
+    kinds = ("node-pause", "node-roll", "link-one-way", "s3-lost-reply")  # and moves; the others take longer
+    plan = Plan(61, kinds, 4.0, longest=1.5, cold="s3", nodes=3, moves=2.0)
+    report = suffer(plan, tmp_path, seaweed)
+    judged(report, tmp_path, *kinds)
+    done = {fault["kind"]: fault for fault in faults(tmp_path)}
+    zombies = [fault for fault in done.values() if fault.get("taken") and "died" in fault]
+    assert report.ended >= len(zombies) > 0, "nobody was taken over while it lived"
+    assert all(fault["died"] for fault in zombies), "a zombie did not notice"
+    assert 0 in done["node-roll"]["codes"]
 
 
 @SHIM
 @pytest.mark.timeout(LONG)
-@pytest.mark.parametrize("name", BUGS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[CLUSTER] if bug.nodes > 1 else []) for name, bug in BUGS.items()]
+)
 def test_a_mistake_in_the_engine_is_caught(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     bug = BUGS[name]
     s3 = request.getfixturevalue("seaweed") if bug.cold == "s3" else None
     reports = []
     for seed in range(3, 3 + TRIES):  # a fault has to come at the moment at which the mistake matters
         plan = Plan(
-            seed, bug.nemeses, 0.6, longest=1.0, bug=name, cold=bug.cold, clients=1, progress=bug.progress
-        )
+            seed, bug.nemeses, 0.6, longest=1.0, bug=name, cold=bug.cold, clients=1,
+            progress=bug.progress, nodes=bug.nodes,
+        )  # fmt: skip
         report = suffer(plan, tmp_path / str(seed), s3)
         if bug.properties & set(report.properties):
             return

@@ -14,6 +14,7 @@ class CutProxy:
         self.target = target
         self.address = ""
         self.swallow = False  # replies vanish; requests still arrive
+        self.swallow_requests = False  # requests vanish; replies still arrive
         self.refuse = False  # new connections are closed at once
         self.connections = 0
         self.passed = 0  # bytes from server to client
@@ -42,7 +43,7 @@ class CutProxy:
     ) -> None:
         with suppress(OSError, asyncio.IncompleteReadError):
             while data := await reader.read(65_536):
-                if replies and self._lose(len(data)):
+                if self._lose(len(data)) if replies else self.swallow_requests:
                     continue
                 writer.write(data)
                 await writer.drain()

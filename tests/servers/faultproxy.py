@@ -90,9 +90,9 @@ class Hold:
     def done(self) -> None:
         self._done.set()
 
-    def pause(self) -> None:
+    def pause(self, seconds: Seconds = HOLD_SECONDS) -> None:
         self._arrived.set()
-        self._released.wait(HOLD_SECONDS)
+        self._released.wait(seconds)
 
 
 class FaultProxy:
@@ -154,6 +154,18 @@ class FaultProxy:
             self._holds.append(held)
         self._add(act, **when)
         return held
+
+    def delay(self, seconds: Seconds, **when: Unpack[When]) -> None:
+        """Let requests arrive so much later."""
+        healed = Hold()
+
+        def act(exchange: Exchange) -> None:
+            healed.pause(seconds)
+            exchange.answer(exchange.forward())
+
+        with self._lock:
+            self._holds.append(healed)
+        self._add(act, **when)
 
     @contextmanager
     def outage(self) -> Iterator[None]:

@@ -2,7 +2,8 @@
 
 Every subscriber of a history has one client, so its operations follow each other. What is known of a
 position is a range: a pop of unknown outcome has taken at most what it asked for, a confirmation of
-unknown outcome has moved it or has not, and after a seek of unknown outcome anything goes.
+unknown outcome has moved it or has not, and after a seek of unknown outcome anything goes. Where there are
+several servers these may also be `late`: happen after what the client has asked another server meanwhile.
 
 With Subscribe the position is what was confirmed, while elements go ahead of it: within a session
 deliveries follow each other, and the next session begins at what was confirmed.
@@ -13,8 +14,10 @@ from __future__ import annotations
 import numpy as np
 
 from tests.faults.checker.finding import Finding, found
+from tests.faults.checker.zombies import may_be_stale
 from tests.faults.table import NONE, OFFSET_BITS, TYPES, F, Ints, Table
 
+LATE_NS = 30 * 10**9  # what has not happened so long after its end never will
 _ANYWHERE = (0, 1 << 60)
 _OK, _FAIL = TYPES["ok"], TYPES["fail"]
 
@@ -24,20 +27,36 @@ class _Chain:
 
     def __init__(self) -> None:
         self.low, self.high = _ANYWHERE  # the position is at least, and at most
+        self._loose = 0  # elements that pops may still take, late
+        self._adrift = 0  # until this time a late seek may happen
         self._session = NONE
         self._ahead: int | None = None  # where the deliveries of this session are
+
+    def at(self, time: int) -> None:
+        """It is `time` now."""
+        if time < self._adrift:
+            self.low, self.high = _ANYWHERE
 
     def _meets(self, position: int) -> str | None:
         """What is wrong with finding the subscriber at `position`."""
         if position < self.low:
             return "position-back"
-        return "poll-skip" if position > self.high else None
+        beyond = max(0, position - self.high)
+        if beyond <= self._loose:
+            self._loose -= beyond
+            return None
+        return "poll-skip"
 
-    def pop(self, kind: int, position: int, following: int, most: int, count: int) -> str | None:
+    def pop(
+        self, kind: int, position: int, following: int, most: int, count: int, *, late: bool
+    ) -> str | None:
         if kind == _FAIL:
             return None
         if kind != _OK:
-            self.high += max(most, 0)
+            if late:
+                self._loose += max(most, 0)
+            else:
+                self.high += max(most, 0)
             return None
         wrong = self._meets(position) or ("poll-skip" if following != position + count else None)
         self.low = self.high = following
@@ -49,11 +68,13 @@ class _Chain:
             self.low = self.high = position
         return wrong
 
-    def deliver(self, session: int, position: int, following: int, count: int) -> str | None:
+    def deliver(
+        self, session: int, position: int, following: int, count: int, *, stale: bool
+    ) -> str | None:  # fmt: skip
         if session != self._session:
             self._session, self._ahead = session, None
-            wrong = self._meets(position)
-            if wrong is None:
+            wrong = None if stale else self._meets(position)
+            if wrong is None and not stale:
                 self.low = self.high = position
         else:
             wrong = self._follows(position)
@@ -73,7 +94,9 @@ class _Chain:
         if kind != _FAIL:
             self.high = max(self.high, offset)
 
-    def seek(self, kind: int, position: int) -> None:
+    def seek(self, kind: int, position: int, late_until: int) -> None:
+        if kind not in {_OK, _FAIL}:
+            self._adrift = max(self._adrift, late_until)
         if kind == _OK:
             self.low = self.high = position
         elif kind != _FAIL:
@@ -81,20 +104,22 @@ class _Chain:
         self._ahead = None if kind != _FAIL else self._ahead
 
 
-def _step(chain: _Chain, table: Table, counts: Ints, op: int) -> str | None:
+def _step(chain: _Chain, table: Table, counts: Ints, op: int, *, stale: bool) -> str | None:
     ops = table.ops
     f, kind = int(ops.f[op]), int(ops.type[op])
     position, following, count = int(ops.position[op]), int(ops.next[op]), int(counts[op])
+    late = bool(ops.late[op])
+    chain.at(int(ops.t0[op]))
     if f == F["pop"]:
-        return chain.pop(kind, position, following, int(ops.most[op]), count)
+        return chain.pop(kind, position, following, int(ops.most[op]), count, late=late)
     if f == F["peek"] and kind == _OK:
-        return chain.peek(position)
+        return None if stale else chain.peek(position)
     if f == F["deliver"]:
-        return chain.deliver(int(ops.session[op]), position, following, count)
+        return chain.deliver(int(ops.session[op]), position, following, count, stale=stale)
     if f == F["confirm"]:
         chain.confirm(kind, int(ops.offset[op]))
     if f == F["seek"]:
-        chain.seek(kind, position)
+        chain.seek(kind, position, int(ops.t1[op]) + LATE_NS if late else 0)
     return None
 
 
@@ -106,9 +131,9 @@ def chains(table: Table) -> list[Finding]:
     mine = mine[np.lexsort((ops.t0[mine], ops.sub[mine]))]
     wrong: dict[str, list[int]] = {}
     state: dict[int, _Chain] = {}
-    for op in mine.tolist():
+    for op, stale in zip(mine.tolist(), may_be_stale(table, mine).tolist(), strict=True):
         chain = state.setdefault(int(ops.sub[op]), _Chain())
-        verdict = _step(chain, table, counts, op)
+        verdict = _step(chain, table, counts, op, stale=stale)
         if verdict is not None:
             wrong.setdefault(verdict, []).append(op)
     return [

@@ -64,6 +64,7 @@ class OncePusher(Worker):
             except grpc.aio.AioRpcError as error:
                 attempts.append(type_of_call(error))
                 code = error.code().name
+                self.failed(error)
                 if attempts[-1] == "fail" and error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED:
                     break
                 await self.pause(0.3)
@@ -121,6 +122,7 @@ class StreamPusher(Worker):
             await self._exchange(call)
             self._failures = 0
         except grpc.aio.AioRpcError as error:
+            self.failed(error)
             self._note(type_of_call(error))
             await self._lose(error.code().name)
         except (asyncio.InvalidStateError, grpc.aio.UsageError):
@@ -210,8 +212,9 @@ class LibraryPusher(Worker):
         try:
             receipt = await pushed
         except JjqError as error:
-            # The library repeats: a refusal that it reports may follow attempts of unknown outcome.
-            op.end("info", error.code)
+            # The library repeats: a refusal that it reports may follow attempts of unknown outcome, and what
+            # it gave up may be on its way still, while it goes on with the others under a new identity.
+            op.end("info", error.code, late=True)
             return False
         op.ok(offset=receipt.first_offset)
         return True

@@ -21,15 +21,15 @@ class Popper(Worker):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._at: int | None = None  # where the subscriber is, if that is known
+        self._known: int | None = None  # where the subscriber is, if that is known
 
     async def once(self) -> None:
         most = 1 + self.dice(40)
-        patient = self._at is not None and self.dice(4) > 0
+        patient = self._known is not None and self.dice(4) > 0
         op = self.pen.invoke("pop", self.queue, sub=self.sub, most=most)
         request = pb.PopRequest(subscriber=self.sub, max=most, wait_seconds=0.1)
         if patient:
-            request.position = self._at or 0
+            request.position = self._known or 0
         attempts: list[Type] = []
         code = ""
         while len(attempts) < (6 if patient else 1):
@@ -38,15 +38,16 @@ class Popper(Worker):
             except grpc.aio.AioRpcError as error:
                 attempts.append(type_of_call(error))
                 code = error.code().name
+                self.failed(error)
                 if attempts[-1] == "fail":
                     break
                 await self.pause(0.2)
                 continue
             op.ok(position=reply.position, next=reply.next, **seen(reply.elements.elements, reply.position))
-            self._at = reply.next
+            self._known = reply.next
             return
-        op.end(settled(attempts), code)
-        self._at = None
+        op.end(settled(attempts), code, **self.fate)
+        self._known = None
         await self.pause()
 
 
@@ -154,6 +155,7 @@ class Replayer(Worker):
                     position, end = message.start_offset, message.end_offset
                 found.extend(message.elements.elements)
         except grpc.aio.AioRpcError as error:
+            self.failed(error)
             op.end(type_of_call(error), error.code().name)
         else:
             op.ok(position=position, next=end, end=True, **seen(found, position))

@@ -18,6 +18,7 @@ from tests.faults.values import WORKER, make_value, read_value
 CALL_SECONDS = 3.0
 PAUSE_SECONDS = 0.05
 STEP_SECONDS = 0.005  # between two pushes: faults need time to happen, not a machine that is worn out
+AWAY_MOST = 3
 SIZES = (20, 60, 200, 1_000, 6_000)
 OPTIONS = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200),
            ("grpc.min_reconnect_backoff_ms", 1_000), ("grpc.use_local_subchannel_pool", 1)]  # fmt: skip
@@ -37,8 +38,26 @@ class Worker:
     def __post_init__(self) -> None:
         self._made = 0
         addresses = self.address.split(",")
-        self.channel = grpc.aio.insecure_channel(addresses[self.number % len(addresses)], OPTIONS)
-        self.stub: Any = jjq_pb2_grpc.JjqStub(self.channel)
+        channels = [grpc.aio.insecure_channel(address, OPTIONS) for address in addresses]
+        self._stubs: list[Any] = [jjq_pb2_grpc.JjqStub(channel) for channel in channels]
+        self._at = self.number % len(addresses)
+        self._away = 0  # how often in a row the server did not answer
+
+    @property
+    def stub(self) -> Any:
+        """The server that is asked at present."""
+        return self._stubs[self._at]
+
+    @property
+    def fate(self) -> dict[str, bool]:
+        """For the line that ends an operation of unknown outcome: the next one may go to another server."""
+        return {"late": True} if len(self._stubs) > 1 else {}
+
+    def failed(self, error: grpc.aio.AioRpcError) -> None:
+        """Go on at the next server if this one is not there."""
+        self._away = self._away + 1 if error.code() is grpc.StatusCode.UNAVAILABLE else 0
+        if self._away >= AWAY_MOST:
+            self._at, self._away = (self._at + 1) % len(self._stubs), 0
 
     @property
     def sub(self) -> str:
@@ -76,7 +95,8 @@ class Worker:
         try:
             return await method(request, timeout=seconds)
         except grpc.aio.AioRpcError as error:
-            op.end(type_of_call(error), error.code().name, why=(error.details() or "")[:200])
+            self.failed(error)
+            op.end(type_of_call(error), error.code().name, why=(error.details() or "")[:200], **self.fate)
             await self.pause()
             return None
 

@@ -12,8 +12,8 @@ import asyncio
 import shutil
 from pathlib import Path
 
-from tests.faults.cluster import Node
 from tests.faults.nemeses.nemesis import Harm, Nemesis
+from tests.faults.node import Node
 from tests.faults.reading import Reader
 
 PAGE = 4_096
@@ -76,7 +76,7 @@ def _twin(harm: Harm, what: str) -> None:
 
 
 def _nemesis(what: str) -> Nemesis:
-    return Nemesis(f"flip-{what}", lambda harm: _twin(harm, what))
+    return Nemesis(f"flip-{what}", lambda harm: _twin(harm, what), alone=True)
 
 
 FLIPS = tuple(_nemesis(what) for what in WHERE)

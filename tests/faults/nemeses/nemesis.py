@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from coldstore.chance import SeededChance
-from tests.faults.cluster import Cluster, Node
+from tests.faults.cluster import Cluster
 from tests.faults.history import Recorder
+from tests.faults.node import Node
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -27,11 +30,17 @@ class Harm:
     @property
     def node(self) -> Node:
         """The victim."""
-        nodes = self.cluster.nodes
-        return nodes[int(self.chance.jitter() * len(nodes))]
+        return self.any(self.cluster.nodes)
 
     def below(self, most: int) -> int:
         return int(self.chance.jitter() * most)
+
+    def any(self, of: Sequence[T]) -> T:
+        return of[self.below(len(of))]
+
+    def some(self, of: Sequence[T]) -> Sequence[T]:
+        """One of them, or all."""
+        return of if len(of) == 1 or self.below(3) == 0 else [self.any(of)]
 
 
 @dataclass(frozen=True)
@@ -44,3 +53,5 @@ class Nemesis:
     shim: bool = False  # needs the C shim
     undo: bool = False  # needs its log of what is not durable
     s3: bool = False  # needs object storage
+    nodes: bool = False  # needs several nodes
+    alone: bool = False  # makes sense for one node only

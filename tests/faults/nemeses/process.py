@@ -20,5 +20,5 @@ def _resume(harm: Harm) -> None:
         node.signal(signal.SIGCONT)
 
 
-KILL = Nemesis("kill", _kill)
-PAUSE = Nemesis("pause", _pause, _resume)
+KILL = Nemesis("kill", _kill, alone=True)
+PAUSE = Nemesis("pause", _pause, _resume, alone=True)
