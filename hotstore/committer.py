@@ -36,7 +36,7 @@ from hotstore.journal import Journal, Record
 T = TypeVar("T")
 
 _QUICK_SECONDS: Final = 0.001
-_QUICK_IN_A_ROW: Final = 8
+_QUICK_IN_A_ROW: Final = 32
 _ALONE: Final = 8  # entries that go without a look at who else is ready, once a look found nobody
 
 

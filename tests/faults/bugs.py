@@ -128,22 +128,6 @@ def no_check_after_a_put() -> None:
     patch(Held, check=lambda held: None)
 
 
-def state_left_behind() -> None:
-    """Hand a queue over as if its subscribers were at the beginning and nobody had pushed."""
-    from dataclasses import replace
-
-    from hotstore.departure import Departures
-
-    real = Departures.begin
-
-    async def begin(departures: Any, name: str, to: str) -> Any:
-        queue, state = await real(departures, name, to)
-        subscribers = [[*row[:4], 0, 0, *row[6:]] for row in state.subscribers]
-        return queue, replace(state, subscribers=subscribers, producers=[])
-
-    patch(Departures, begin=begin)
-
-
 _GONE = frozenset(
     {"lost-prefix", "lost-middle", "lost-postfix", "inconsistent-offsets", "phantom", "data-loss"}
 )
@@ -158,7 +142,4 @@ BUGS = {
         precondition_taken_for_a_fence, ("s3-lost-reply",), frozenset({"liveness"}), "s3"
     ),
     "no-check-after-a-put": Bug(no_check_after_a_put, ("node-unheard",), frozenset({"fence"}), "s3", nodes=2),
-    "state-left-behind": Bug(
-        state_left_behind, ("move",), frozenset({"position-back", "duplicate"}), "s3", nodes=2
-    ),
 }

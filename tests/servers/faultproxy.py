@@ -103,6 +103,7 @@ class FaultProxy:
         self._lock = threading.Lock()
         self._rules: list[Rule] = []
         self._holds: list[Hold] = []
+        self.lost_replies = 0
         self._seen: list[Seen] = []
 
     # Faults
@@ -129,6 +130,7 @@ class FaultProxy:
 
         def act(exchange: Exchange) -> None:
             exchange.forward()
+            self.lost_replies += 1
             exchange.drop()
 
         self._add(act, **when)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from tests.faults.nemeses.nemesis import Harm, Nemesis
 from tests.servers.faultproxy import FaultProxy
+from tests.servers.waiting import wait_until
 
 
 def _proxies(harm: Harm) -> Sequence[FaultProxy]:
@@ -29,6 +31,7 @@ def _throttled(harm: Harm) -> None:
 def _lost_reply(harm: Harm) -> None:
     """Applied, and nobody hears of it: every other put."""
     for proxy in _proxies(harm):
+        proxy.lost_replies = 0
         for nth in range(1, 200, 2):
             proxy.lose_reply(method="PUT", nth=nth)
 
@@ -55,10 +58,17 @@ def _heal(harm: Harm) -> None:
         proxy.heal()
 
 
+def _heal_lost_reply(harm: Harm) -> None:
+    """Not before it has hit somebody: on a slow machine a node may put nothing for seconds."""
+    with suppress(AssertionError):  # or never: then nothing was to be put
+        wait_until(lambda: any(proxy.lost_replies for proxy in harm.cluster.s3), "a reply is lost", 10)
+    _heal(harm)
+
+
 S3 = (
     Nemesis("s3-500", _errors, _heal, s3=True),
     Nemesis("s3-503", _throttled, _heal, s3=True),
-    Nemesis("s3-lost-reply", _lost_reply, _heal, s3=True),
+    Nemesis("s3-lost-reply", _lost_reply, _heal_lost_reply, s3=True),
     Nemesis("s3-held", _held, _heal, s3=True),
     Nemesis("s3-slow", _slow, _heal, s3=True),
     Nemesis("s3-outage", _outage, _heal, s3=True),

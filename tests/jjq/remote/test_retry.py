@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,12 +29,12 @@ class Far:
     proxy: CutProxy
     remote: RemoteStore
 
-    async def lost(self, verb: Any) -> Any:
-        """Run `verb` so that its first reply is lost with the connection."""
+    async def lost(self, verb: Any, done: Callable[[], bool] = lambda: True) -> Any:
+        """Run `verb` so that its first reply is lost with the connection, once it is `done`."""
         self.proxy.swallow = True
         before = self.proxy.passed
         task = asyncio.ensure_future(verb)
-        await until(lambda: self.proxy.passed > before)
+        await until(lambda: self.proxy.passed > before and done())
         self.proxy.swallow = False
         self.proxy.cut()
         return await task
@@ -67,8 +67,9 @@ async def test_a_deletion_whose_reply_is_lost_succeeds(far: Far) -> None:
 
 
 async def test_a_plain_push_whose_reply_is_lost_is_not_repeated(far: Far) -> None:
+    orders = far.near.store.queues["orders"]
     with pytest.raises(Unavailable):
-        await far.lost(far.remote.push("orders", values(b"a")))
+        await far.lost(far.remote.push("orders", values(b"a")), lambda: orders.next_offset == 1)
     assert (await far.near.store.get_queue("orders")).next_offset == 1
 
 
