@@ -85,7 +85,7 @@ def test_whatever_object_storage_does_nothing_is_lost(tmp_path: Path, seaweed: S
 @pytest.mark.timeout(LONG)
 def test_nodes_die_stop_and_lose_each_other_and_nothing_is_lost(tmp_path: Path, seaweed: S3Server) -> None:
     kinds = ("node-pause", "node-roll", "link-one-way", "s3-lost-reply")  # and moves; the others take longer
-    plan = Plan(61, kinds, 4.0, longest=1.5, cold="s3", nodes=3, moves=2.0)
+    plan = Plan(61, kinds, 4.0, longest=1.5, cold="s3", clients=2, nodes=3, moves=2.0)
     report = suffer(plan, tmp_path, seaweed)
     judged(report, tmp_path, *kinds)
     done = {fault["kind"]: fault for fault in faults(tmp_path)}

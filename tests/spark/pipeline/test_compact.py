@@ -104,6 +104,7 @@ class Server(threading.Thread):
                 self._queue.write_block(table, final=step % 7 == 0)
                 self.written += count
                 if step % 3 == 0:
+                    self._stop_asked.wait(0.2)  # now and then the job is the quicker one
                     self._queue.merge(everything=step % 2 == 0)
         except Exception as error:  # noqa: BLE001 whatever it is, the test must hear of it
             self.wrong.append(repr(error))
