@@ -69,7 +69,7 @@ def test_whatever_the_disk_and_the_clock_do_nothing_is_lost(tmp_path: Path) -> N
 @pytest.mark.timeout(LONG)
 def test_a_flipped_bit_is_reported_or_healed_and_never_read(tmp_path: Path) -> None:
     kinds = tuple(kind for kind in NEMESES if kind.startswith("flip-"))
-    report = suffer(Plan(17, kinds, 1.5, longest=0.5, progress=40), tmp_path)
+    report = suffer(Plan(17, kinds, 1.5, longest=0.5, clients=1, progress=40), tmp_path)
     judged(report, tmp_path, *kinds)
     assert {fault["kind"] for fault in faults(tmp_path) if "flipped" in fault} == set(kinds)
 
