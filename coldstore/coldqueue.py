@@ -158,9 +158,8 @@ class ColdQueue:
 
         `final`: as a final block, together with the young blocks before it, unless these are being
         merged just now; else as a young one. It is one block unless a previous owner left a shorter one
-        with the same elements. After
-        `Unavailable` try again with the same elements: what was committed is recognised. After
-        `Fenced` open the queue again, and go on only if it is still yours.
+        with the same elements. After `Unavailable` try again with the same elements: what was committed
+        is recognised. After `Fenced` open the queue again, and go on only if it is still yours.
         """
         new = draft.draft(elements, self.settings.content)
         if not (final and self._merging.acquire(blocking=False)):

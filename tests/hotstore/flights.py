@@ -113,6 +113,14 @@ class Committing:
         """Wait until so many batches were appended, and the committer knows."""
         await self.until(lambda: len(self.journal.batches) >= count and not self.committer._busy)
 
+    async def refused_behind(self, error: Exception) -> None:
+        """`a` is on its way, and the append of `b` behind it has failed like this."""
+        self.submit("a")
+        await self.appended(1)
+        self.journal.refusals.append(error)
+        self.submit("b")
+        await self.until(lambda: not self.journal.refusals and not self.committer._busy)
+
     @property
     def fates(self) -> list[str]:
         return [f"{name} {fate}" for fate, name in self.log]

@@ -95,11 +95,7 @@ async def test_a_failure_takes_all_groups_behind_it_along_and_none_before_it() -
 async def test_a_group_whose_append_failed_waits_for_those_before_it() -> None:
     # Given a group on its way, and one behind it that the journal could not even append
     async with committing() as made:
-        made.submit("a")
-        await made.appended(1)
-        made.journal.refusals.append(Poisoned("by order of a test"))
-        made.submit("b")
-        await made.until(lambda: not made.journal.refusals and not made.committer._busy)
+        await made.refused_behind(Poisoned("by order of a test"))
         made.submit("c")
         await turns()
         # Then nothing is said, nor begun, before the first has landed
@@ -112,11 +108,7 @@ async def test_a_group_whose_append_failed_waits_for_those_before_it() -> None:
 
 async def test_an_earlier_failure_goes_before_a_later_one() -> None:
     async with committing() as made:
-        made.submit("a")
-        await made.appended(1)
-        made.journal.refusals.append(Exhausted("no room, by order of a test"))
-        made.submit("b")
-        await made.until(lambda: not made.journal.refusals and not made.committer._busy)
+        await made.refused_behind(Exhausted("no room, by order of a test"))
         made.journal.break_down()
         await made.until(lambda: len(made.log) == 2)
         assert made.fates == ["a unknown", "b unknown"]
@@ -125,11 +117,7 @@ async def test_an_earlier_failure_goes_before_a_later_one() -> None:
 
 async def test_a_refusal_for_lack_of_room_is_of_its_own_group_alone() -> None:
     async with committing() as made:
-        made.submit("a")
-        await made.appended(1)
-        made.journal.refusals.append(Exhausted("no room, by order of a test"))
-        made.submit("b")
-        await made.until(lambda: not made.journal.refusals and not made.committer._busy)
+        await made.refused_behind(Exhausted("no room, by order of a test"))
         made.submit("c")
         await turns()
         assert made.prepared == ["a", "b"]  # c would build on b, which is still to be undone

@@ -15,7 +15,8 @@ from coldstore.errors import Conflict, Exhausted, Unavailable
 from hotstore.engine import Runners
 from hotstore.journal import Journal, Poisoned, Record
 from hotstore.port import Receipt
-from tests.hotstore.kit import BLOCK_BYTES, World, drain, push, read_all, turns, values
+from tests.hotstore.kit import World, drain, push, read_all, turns, values
+from tests.hotstore.threaded import threaded
 
 SECONDS = 30.0
 
@@ -75,19 +76,8 @@ Far = tuple[World, FarDisk]
 
 @pytest_asyncio.fixture
 async def far() -> AsyncIterator[Far]:
-    world, made = World(), []
-    world.runners = lambda: replace(Runners.inline(), threaded=True)  # the journal alone has its threads
-
-    def wrap(journal: Journal) -> Journal:
-        made.append(FarDisk(journal))
-        return made[-1]
-
-    world.wrap = wrap
-    await world.start()
-    await world.store.create_queue("q", block_bytes=BLOCK_BYTES)
-    await world.store.create_subscriber("q", "s", "beginning")
-    yield world, made[-1]
-    await world.close()
+    async with threaded(FarDisk) as made:
+        yield made
 
 
 async def until(condition: Callable[[], bool]) -> None:

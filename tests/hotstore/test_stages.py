@@ -6,17 +6,16 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from coldstore.errors import Conflict, InvalidInput
-from hotstore.engine import Runners
 from hotstore.journal import Journal, Record
 from hotstore.port import Receipt
 from tests.hotstore.kit import BLOCK_BYTES, World, fill, push, read_all, turns, values
+from tests.hotstore.threaded import threaded
 
 
 class GatedJournal:
@@ -63,19 +62,8 @@ async def arrived(journal: GatedJournal, verb: str) -> None:
 
 @pytest_asyncio.fixture
 async def gated() -> AsyncIterator[tuple[World, GatedJournal]]:
-    world, made = World(), []
-    world.runners = lambda: replace(Runners.inline(), threaded=True)  # the journal alone has its thread
-
-    def wrap(journal: Journal) -> Journal:
-        made.append(GatedJournal(journal))
-        return made[-1]
-
-    world.wrap = wrap
-    await world.start()
-    await world.store.create_queue("q", block_bytes=BLOCK_BYTES)
-    await world.store.create_subscriber("q", "s", "beginning")
-    yield world, made[-1]
-    await world.close()
+    async with threaded(GatedJournal) as made:
+        yield made
 
 
 Gated = tuple[World, GatedJournal]

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from coldstore.answers import Receipt
 from coldstore.errors import Exhausted, InvalidInput, NotFound, Unavailable
 from jjq.limits import PLAIN_SECONDS, PLAIN_STREAMS_MAX
 from jjq.remote.plain import PlainStream
@@ -35,6 +36,17 @@ async def far(fake: Served) -> AsyncIterator[Far]:
     async with proxied(fake.server.address) as proxy, RemoteStore(proxy.address, PATIENT) as remote:
         await remote.create_queue("orders")
         yield fake, proxy, remote
+
+
+async def unheard(far: Far) -> asyncio.Future[Receipt]:
+    """A push that the server has, and whose answer vanished; so do all others from now on."""
+    fake, proxy, remote = far
+    proxy.swallow = True
+    orders = fake.store.queues["orders"]
+    passed, pushed = proxy.passed, orders.next_offset
+    push = asyncio.ensure_future(remote.push("orders", values(b"once")))
+    await until(lambda: proxy.passed > passed and orders.next_offset > pushed)
+    return push
 
 
 async def test_the_second_push_opens_a_stream_and_the_others_use_it(jjq: Served) -> None:
@@ -77,10 +89,7 @@ async def test_a_refusal_that_passes_is_waited_out() -> None:
 async def test_what_is_on_its_way_when_the_connection_breaks_is_not_sent_again(far: Far) -> None:
     fake, proxy, remote = far
     await warm(remote)
-    proxy.swallow = True
-    before = proxy.passed
-    push = asyncio.ensure_future(remote.push("orders", values(b"once")))
-    await until(lambda: proxy.passed > before)
+    push = await unheard(far)
     proxy.swallow = False
     proxy.cut()
     with pytest.raises(Unavailable):
@@ -155,12 +164,9 @@ async def test_a_push_that_waits_for_the_cold_store_keeps_nobody_waiting(jjq: Se
 
 
 async def test_closing_tells_those_who_wait(far: Far) -> None:
-    _, proxy, remote = far
+    _, _, remote = far
     await warm(remote)
-    proxy.swallow = True
-    before = proxy.passed
-    push = asyncio.ensure_future(remote.push("orders", values(b"x")))
-    await until(lambda: proxy.passed > before)
+    push = await unheard(far)
     await remote.close()
     with pytest.raises(Unavailable, match="closed"):
         await push
