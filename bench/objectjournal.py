@@ -28,7 +28,7 @@ VALUE_BYTES = 100
 def run(quick: bool) -> list[Row]:
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-s3-") as name:
         root = Path(name)
-        with running_seaweed(root / "s3") as s3:
+        with running_seaweed(root / "s3", volume_mb=1_024) as s3:
             put = _put_seconds(s3.objects(), 50 if quick else 200)
             settings = NodeSettings(
                 root / "data", f"s3://{s3.bucket}/bench", s3.settings(), node="bench", journal="s3"

@@ -45,7 +45,7 @@ def run(quick: bool) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="jjq-bench-") as folder, ExitStack() as stack:
         root = Path(folder)
         (root / "s3").mkdir()
-        s3 = stack.enter_context(running_seaweed(root / "s3"))
+        s3 = stack.enter_context(running_seaweed(root / "s3", volume_mb=1_024))
         stack.callback(s3.close)
         return uvloop.run(_all(root, s3, pushes))
 

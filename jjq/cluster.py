@@ -163,7 +163,7 @@ def _start_s3(cluster: Cluster, port: int) -> str:
     command += ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3", f"-s3.port={port}"]
     command += ["-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false", "-volume.max=200"]
     command += ["-volume.preStopSeconds=0"]
-    command += ["-master.volumeSizeLimitMB=64", "-master.electionTimeout=1s", *_inner_ports()]
+    command += ["-master.volumeSizeLimitMB=1024", "-master.electionTimeout=1s", *_inner_ports()]
     cluster.start("s3", command, {"WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"})
     endpoint = f"http://127.0.0.1:{port}"
     cluster.wait_ready("s3", lambda: _make_bucket(endpoint))

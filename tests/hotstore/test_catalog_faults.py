@@ -74,7 +74,9 @@ def test_a_file_cut_anywhere_is_quarantined(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "garbage", [b"garbage", bytes(100_000), b"SQLite format 3\0" * 9_000, b"\xff" * 70_000]
+    "garbage",
+    [b"garbage", bytes(100_000), b"SQLite format 3\0" * 9_000, b"\xff" * 70_000],
+    ids=["short", "zeros", "another format", "ones"],
 )
 def test_garbage_is_quarantined(path: Path, garbage: bytes) -> None:
     path.write_bytes(garbage)

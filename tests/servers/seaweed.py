@@ -34,7 +34,6 @@ FLAGS = (
     "-master.telemetry=false",
     "-master.electionTimeout=1s",
     "-master.heartbeatInterval=50ms",
-    "-master.volumeSizeLimitMB=64",
     "-volume.max=200",
     "-volume.preStopSeconds=0",
 )
@@ -48,10 +47,13 @@ def command() -> Path:
 
 
 @contextmanager
-def running_seaweed(folder: Path) -> Iterator[S3Server]:
-    """A server with its bucket made; stopped in the end."""
+def running_seaweed(folder: Path, volume_mb: int = 64) -> Iterator[S3Server]:
+    """A server with its bucket made; stopped in the end.
+
+    Its files are of `volume_mb`. Small ones suit tests; who writes much waits a second for each new one.
+    """
     for attempt in range(3):
-        process, server, ports = _start(folder / str(attempt))
+        process, server, ports = _start(folder / str(attempt), f"-master.volumeSizeLimitMB={volume_mb}")
         try:
             if _ready(process, server, folder / str(attempt) / "log"):
                 yield server
@@ -70,7 +72,7 @@ def _ready(process: subprocess.Popen[bytes], server: S3Server, log: Path) -> boo
     return process.poll() is None
 
 
-def _start(folder: Path) -> tuple[subprocess.Popen[bytes], S3Server, list[int]]:
+def _start(folder: Path, *flags: str) -> tuple[subprocess.Popen[bytes], S3Server, list[int]]:
     data = folder / "data"
     data.mkdir(parents=True)
     ports = free_ports(2 * len(PORTS))
@@ -86,7 +88,7 @@ def _start(folder: Path) -> tuple[subprocess.Popen[bytes], S3Server, list[int]]:
     start = [str(command()), "-logtostderr=true", "server", f"-dir={data}", f"-s3.config={config}"]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            ["/bin/sh", "-c", LEASH, "sh", *start, *listen, *sockets, *FLAGS],
+            ["/bin/sh", "-c", LEASH, "sh", *start, *listen, *sockets, *FLAGS, *flags],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
