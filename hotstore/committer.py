@@ -12,11 +12,11 @@ for certain. Any other failure poisons the journal: the outcome of the group is 
 everything after it, in flight or not, is refused until the process starts anew, since a second fsync
 proves nothing.
 
-Where a single small entry waits and the disk has been quick, the write happens on the event loop
-itself: handing it to a thread and back costs as much as the write. A disk that stalls is found out
-once, and then gets its thread until it has been quick for a while (`_Pace`). A caller that is alone
-does not even wait for the loop to come round, but every `_ALONE` entries it is looked again whether
-others are ready to share the write.
+A small group is written on the event loop itself while the disk is quick: handing it to a thread and
+back costs as much as the write. A disk that stalls gets its thread until it is quick again (`_Pace`), and
+so does a large group: the loop takes in what comes meanwhile. A caller that is alone does not even wait
+for the loop to come round, but every `_ALONE` entries it is looked again whether others are ready to
+share the write.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ from typing import Any, Final, Protocol, TypeVar
 
 from coldstore.clock import Clock
 from coldstore.errors import Exhausted, Unavailable
+from coldstore.limits import KIB
 from hotstore.flight import Entry, Flight, Group
 from hotstore.journal import Journal, Record
 
 T = TypeVar("T")
 
 _QUICK_SECONDS: Final = 0.001
-_QUICK_IN_A_ROW: Final = 32
+_WEIGHT: Final = 1 / 8  # of the last write in the average
+_SMALL_BYTES: Final = 16 * KIB  # of a group that may be written on the event loop
 _ALONE: Final = 8  # entries that go without a look at who else is ready, once a look found nobody
 
 
@@ -47,17 +49,20 @@ class Source(Protocol):
 
 
 class _Pace:
-    """Whether the disk is quick enough to be waited for on the event loop."""
+    """Whether the disk is quick enough to be waited for on the event loop: on the average of small writes.
+
+    Not whether the last one was slow: on a shared disk one in a hundred is, which says nothing of the next.
+    """
 
     def __init__(self) -> None:
-        self._quick = 0
+        self._average = 8 * _QUICK_SECONDS  # not before it has shown to be
 
     def note(self, seconds: float) -> None:
-        self._quick = self._quick + 1 if seconds < _QUICK_SECONDS else 0
+        self._average += (seconds - self._average) * _WEIGHT
 
     @property
     def quick(self) -> bool:
-        return self._quick >= _QUICK_IN_A_ROW
+        return self._average < _QUICK_SECONDS
 
 
 class Committer:
@@ -131,7 +136,7 @@ class Committer:
         self._inbox.append(entry)
         if self._busy:
             return
-        if self._alone and self._pace.quick:
+        if self._alone and entry.bytes <= _SMALL_BYTES and self._pace.quick:
             self._alone -= 1
             self._begin()
         elif not self._begin_soon:  # whatever else is ready on the loop joins the group
@@ -211,7 +216,7 @@ class Committer:
             self._send(group, records, notify)
         elif not records:  # a group of rejections alone rests on what is synced already
             self._settle(group)
-        elif self._pace.quick and not notify:
+        elif group.bytes <= _SMALL_BYTES and self._pace.quick and not notify:
             self._commit_here(group, records)
         else:
             written = group.written if notify else None
@@ -335,7 +340,8 @@ class Committer:
             self._loop.call_soon_threadsafe(written)
         self._journal.sync()
         seconds = self._clock.monotonic() - started
-        self._pace.note(seconds)
+        if group.bytes <= _SMALL_BYTES:
+            self._pace.note(seconds)
         self._seconds += seconds
 
 
