@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from coldstore import limits
+from coldstore.absent import absent
 from coldstore.errors import InvalidInput
 
 Content = Literal["bytes", "text", "json"]
@@ -98,9 +99,9 @@ def payload(
             )
     count = len(values)
     columns = [
-        pa.nulls(count, pa.binary()) if keys is None else _column("key", keys, pa.binary()),
+        absent(count, pa.binary()) if keys is None else _column("key", keys, pa.binary()),
         _column("value", values, value_type(content)),
-        pa.nulls(count, HEADERS) if headers is None else _column("headers", _pairs(headers), HEADERS),
+        absent(count, HEADERS) if headers is None else _column("headers", _pairs(headers), HEADERS),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=payload_schema(content))
 
@@ -173,7 +174,7 @@ def _conform(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     columns = []
     for field_ in wanted:
         if field_.name not in batch.schema.names:
-            columns.append(pa.nulls(batch.num_rows, field_.type))
+            columns.append(absent(batch.num_rows, field_.type))
         else:
             columns.append(_cast(batch.column(field_.name), field_))
     _refuse_null(columns[wanted.names.index("value")])

@@ -1,9 +1,10 @@
 """`RemoteStore`: the verbs of `Store`, answered by a server.
 
 Elements travel as Arrow. What may safely happen twice is retried, on other servers where several are
-given; pushes with a producer and sequence go over one ordered stream per queue (pipeline.py), others over
-streams or as calls (plain.py). A plain push, or a pop that does not name its position, is sent once: when
-its reply is lost it raises `Unavailable`, and only its caller can know what to do.
+given; pushes with a producer and sequence go over one ordered stream per queue (pipeline.py), others, and
+pops, over streams or as calls (plain.py, popping.py). A plain push, or a pop that does not name its
+position, is sent once: when its reply is lost it raises `Unavailable`, and only its caller can know what
+to do.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from jjq.limits import CREDIT_BYTES, CREDIT_ELEMENTS, PAGE_ENTRIES, WAIT_SECONDS
 from jjq.remote.joining import Joining
 from jjq.remote.link import Lane, Link
 from jjq.remote.pipeline import Pipeline
-from jjq.remote.plain import PlainStreams
+from jjq.remote.plain import plain_streams
+from jjq.remote.popping import Lagging, pop_streams
 from jjq.remote.replay import Replay
 from jjq.remote.request import at_least_one, made, refuse_empty
-from jjq.remote.retry import Caller
+from jjq.remote.retry import Caller, NotSent
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.subscription import Subscription
 from jjq.v1 import jjq_pb2 as pb
@@ -57,7 +59,9 @@ class RemoteStore:
         self._link = Link(targets, self._settings, clock or SystemClock())
         self._caller = Caller(self._link, self._chance)
         self._pipelines: dict[str, Pipeline] = {}
-        self._plain = PlainStreams(self._link)
+        self._plain = plain_streams(self._link)
+        self._pops = pop_streams(self._link)
+        self._lagging = Lagging()
         self._joining = Joining(self._push_plain)
 
     async def __aenter__(self) -> Self:
@@ -72,7 +76,9 @@ class RemoteStore:
         """Break off whatever is under way, and the connections."""
         self._link.closed = True
         pipelines, self._pipelines = self._pipelines, {}
-        await asyncio.gather(self._plain.close(), *(pipeline.close() for pipeline in pipelines.values()))
+        await asyncio.gather(
+            self._plain.close(), self._pops.close(), *(pipeline.close() for pipeline in pipelines.values())
+        )
         await self._link.close()
 
     async def _call(self, method: str, request: Message, reply: type[M]) -> M:
@@ -220,7 +226,7 @@ class RemoteStore:
         async def attempt(lane: Lane, limit: float) -> Receipt:
             stream = self._plain.of(lane, queue)
             if stream is not None:
-                return await stream.push(raw, limit)
+                return await stream.ask(raw, limit)
             return self._received(queue, await self._caller.attempt(lane, "Push", raw, limit))
 
         return await self._caller.insist(attempt, self._settings.timeout_seconds, again=False, queue=queue)
@@ -261,7 +267,32 @@ class RemoteStore:
             position=position,
             form=pb.FORM_ARROW,
         )
-        return await self._take("Pop", request, pb.PopResponse, wait, again=position is not None)
+        again = position is not None
+        popped = None
+        if wait == 0 or (0 < wait <= WAIT_SECONDS_MAX and subscriber in self._lagging):
+            request.wait_seconds = 0.0
+            popped = await self._pop_at_once(request, again)
+        if popped is None or (wait and not popped.batch.num_rows):
+            request.wait_seconds = wait
+            popped = await self._take("Pop", request, pb.PopResponse, wait, again=again)
+        self._lagging.saw(subscriber, popped.batch.num_rows >= max)
+        return popped
+
+    async def _pop_at_once(self, request: pb.PopRequest, again: bool) -> Popped:
+        queue = queue_of(request)
+
+        async def attempt(lane: Lane, limit: float) -> Popped:
+            stream = self._pops.of(lane)
+            if stream is not None:
+                try:
+                    return self._taken(queue, *await stream.ask(request, limit))
+                except NotSent:
+                    if not stream.unknown:
+                        raise
+            raw = await self._caller.attempt(lane, "Pop", request.SerializeToString(), limit)
+            return self._taken(queue, *decode(pb.PopResponse, raw))
+
+        return await self._caller.insist(attempt, self._settings.timeout_seconds, again=again, queue=queue)
 
     async def peek(self, subscriber: str, max: int = 1, wait: float = 0.0) -> Popped:
         request = made(
@@ -279,7 +310,9 @@ class RemoteStore:
         raw = await self._caller.call(
             method, request.SerializeToString(), seconds, wait=patience, again=again, queue=queue
         )
-        message, batch = decode(reply, raw)
+        return self._taken(queue, *decode(reply, raw))
+
+    def _taken(self, queue: str, message: Any, batch: pa.RecordBatch | None) -> Popped:
         self._link.learn(queue, message.owner)
         return Popped(batch, message.position, message.next)
 

@@ -31,8 +31,15 @@ class Gone(Exception):
 class Call:
     """An open stream: bytes in, bytes out, counted."""
 
-    def __init__(self, context: Context, meter: Meter, first: bytes | None = None) -> None:
+    def __init__(
+        self,
+        context: Context,
+        meter: Meter,
+        log: structlog.typing.FilteringBoundLogger,
+        first: bytes | None = None,
+    ) -> None:
         self._context = context
+        self._log = log
         self.meter = meter
         self.first = first  # the one request of a server-streaming call
 
@@ -50,6 +57,11 @@ class Call:
         except grpc.aio.BaseError as error:
             raise Gone from error
         self.meter.sent(len(raw))
+
+    def failed(self, error: BaseException) -> None:
+        """A request on the stream failed; if in a way that nobody foresaw, the log says how."""
+        if not isinstance(error, JjqError):
+            self._log.error("unforeseen", method=self.meter.method, exc_info=error)
 
 
 Streaming = Callable[[Call], Awaitable[None]]
@@ -94,7 +106,7 @@ class Guard:
 
         async def handle(raw: bytes, context: Context) -> None:
             meter.received(len(raw))
-            await self._stream(method, meter, context, serve, Call(context, meter, raw))
+            await self._stream(method, meter, context, serve, Call(context, meter, self._log, raw))
 
         return grpc.unary_stream_rpc_method_handler(handle)
 
@@ -102,7 +114,7 @@ class Guard:
         meter = self._metrics.meter(method)
 
         async def handle(requests: object, context: Context) -> None:
-            await self._stream(method, meter, context, serve, Call(context, meter))
+            await self._stream(method, meter, context, serve, Call(context, meter, self._log))
 
         return grpc.stream_stream_rpc_method_handler(handle)
 

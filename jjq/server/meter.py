@@ -70,7 +70,9 @@ def families(meters: Iterable[Meter]) -> list[Metric]:
     sent = CounterMetricFamily("jjq_sent_bytes", "Bytes of messages sent", labels=_BY)
     elements = CounterMetricFamily("jjq_elements", "Elements pushed, popped or read", labels=_BY)
     opened = GaugeMetricFamily("jjq_open_streams", "Streams open now", labels=_BY)
-    seconds = HistogramMetricFamily("jjq_seconds", "Time of a call, or of a push on a stream", labels=_BY)
+    seconds = HistogramMetricFamily(
+        "jjq_seconds", "Time of a call, or of a push or pop on a stream", labels=_BY
+    )
     for meter in meters:
         by = (meter.method,)
         for code, count in list(meter.calls.items()):

@@ -16,16 +16,17 @@ import asyncio
 from collections import deque
 
 from coldstore.clock import Clock
-from coldstore.errors import Conflict, InvalidInput, JjqError, Unavailable
+from coldstore.errors import Conflict, InvalidInput, JjqError
 from hotstore.port import Receipt, Store
 from jjq.limits import STREAM_BYTES_MAX, STREAM_PRODUCERS_MAX, STREAM_PUSHES_MAX
 from jjq.server.drain import Drain
+from jjq.server.duplex import Duplex
 from jjq.server.guard import Call
 from jjq.server.hints import Hint
 from jjq.server.verbs import decode_push, push
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.info import receipt_out
-from jjq.wire.status import UNEXPECTED, error_out
+from jjq.wire.status import error_out
 
 Outcome = asyncio.Future[Receipt]
 
@@ -72,40 +73,18 @@ class Order:
             self._failed[producer] = min(sequence, self._failed.get(producer, sequence))
 
 
-class PushStream:
+class PushStream(Duplex):
     """One open stream; see the module's docstring."""
 
     def __init__(self, store: Store, drain: Drain, hint: Hint, clock: Clock, call: Call) -> None:
+        super().__init__(drain, call)
         self._store = store
         self._hint = hint
-        self._drain = drain
         self._clock = clock
-        self._call = call
         self._queue = ""
         self._order = Order()
         self._waiting: deque[tuple[Outcome, int, float]] = deque()
         self._bytes = 0
-        self._changed = asyncio.Event()
-        self._room = asyncio.Event()
-        self._closed = False
-
-    async def run(self) -> None:
-        answers = asyncio.create_task(self._answer(), name="jjq-answers")
-        self._drain.keep(answers)
-        try:
-            await self._listen(answers)
-        except Unavailable:
-            await self._finish(answers)  # the server stops: what is in flight is still answered
-            raise
-        except BaseException:
-            answers.cancel()
-            raise
-        await self._finish(answers)
-
-    async def _finish(self, answers: asyncio.Task[None]) -> None:
-        self._closed = True
-        self._changed.set()
-        await answers
 
     async def _listen(self, answers: asyncio.Task[None]) -> None:
         while not answers.done():
@@ -152,7 +131,7 @@ class PushStream:
                 outcome, size, began = self._waiting.popleft()
                 self._bytes -= size
                 self._call.meter.took(now - began)
-                reply.results.append(_result(outcome))
+                reply.results.append(self._result(outcome))
             self._room.set()
             await self._call.write(reply.SerializeToString())
 
@@ -168,11 +147,9 @@ class PushStream:
         if share and not self._waiting[share][0].done():
             await asyncio.wait({self._waiting[share][0]}, timeout=_HOLD_SECONDS)
 
-
-def _result(outcome: Outcome) -> pb.PushResult:
-    error = outcome.exception()
-    if error is None:
-        return pb.PushResult(receipt=receipt_out(outcome.result()))
-    if not isinstance(error, JjqError):
-        error = Unavailable(UNEXPECTED)
-    return pb.PushResult(error=error_out(error))
+    def _result(self, outcome: Outcome) -> pb.PushResult:
+        error = outcome.exception()
+        if error is None:
+            return pb.PushResult(receipt=receipt_out(outcome.result()))
+        self._call.failed(error)
+        return pb.PushResult(error=error_out(error))

@@ -25,6 +25,7 @@ from jjq.server.guard import Call, Guard
 from jjq.server.hints import Clustered, Hint, hints_of, no_hint
 from jjq.server.metrics import Metrics, MetricsPage
 from jjq.server.operator import OperatorVerbs
+from jjq.server.popping import PopStream
 from jjq.server.pushing import PushStream
 from jjq.server.reading import read
 from jjq.server.settings import ServerSettings, split_address
@@ -139,11 +140,15 @@ class Server:
         async def push_stream(call: Call) -> None:
             await PushStream(store, self._drain, hint, self._clock, call).run()
 
+        async def pop_stream(call: Call) -> None:
+            await PopStream(store, self._drain, hint, self._clock, call).run()
+
         verbs = Verbs(store, self._streams, self._drain, hint, self._counter)
         crowds = {name: Crowd() for name in _CROWDED}
         handlers = {name: guard.unary(name, verb, crowds.get(name)) for name, verb in verbs.table().items()}
         handlers["Read"] = guard.server_stream("Read", lambda call: read(store, self._drain, hint, call))
         handlers["PushStream"] = guard.both_streams("PushStream", push_stream)
+        handlers["PopStream"] = guard.both_streams("PopStream", pop_stream)
         handlers["Subscribe"] = guard.both_streams(
             "Subscribe", lambda call: subscribe(store, self._streams, self._drain, hint, call)
         )

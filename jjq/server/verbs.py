@@ -44,6 +44,32 @@ def decode_push(raw: bytes) -> tuple[pb.PushRequest, pa.RecordBatch]:
     return request, payload
 
 
+async def pop(store: Store, drain: Drain, request: pb.PopRequest) -> Popped:
+    """Take what a request asks for; the same for Pop and PopStream."""
+    FORM.word(request.form)  # an unknown one is refused before anything moves
+    position = request.position if request.HasField("position") else None
+
+    async def take(wait: float) -> Popped:
+        return await store.pop(request.subscriber, request.max or 1, wait, position=position)
+
+    return await _patient(drain, take, request.wait_seconds)
+
+
+def pop_reply(request: pb.PopRequest, popped: Popped, hint: Hint) -> pb.PopResponse:
+    """What to answer, but for the batch."""
+    return pb.PopResponse(position=popped.position, next=popped.next, owner=hint(queue_of(request)))
+
+
+async def _patient(drain: Drain, take: Callable[[float], Awaitable[Popped]], wait: float) -> Popped:
+    """Look at once; wait only if there is nothing, so that a stopping server breaks off nothing else."""
+    if not math.isfinite(wait) or not 0 <= wait <= WAIT_SECONDS_MAX:
+        raise InvalidInput(f"wait_seconds must be between 0 and {WAIT_SECONDS_MAX:g}, not {wait}")
+    popped = await take(0.0)
+    if popped.batch.num_rows or not wait or drain.stopping:
+        return popped
+    return await drain.wait(take(wait))
+
+
 class Verbs:
     """One method of the service each; `table` maps their names to coroutines from bytes to bytes."""
 
@@ -167,18 +193,9 @@ class Verbs:
 
     async def _pop(self, raw: bytes) -> bytes:
         request = parse(pb.PopRequest, raw)
-        form = FORM.word(request.form)  # before anything moves
-        position = request.position if request.HasField("position") else None
-
-        async def pop(wait: float) -> Popped:
-            return await self._store.pop(request.subscriber, request.max or 1, wait, position=position)
-
-        popped = await self._patient(pop, request.wait_seconds)
+        popped = await pop(self._store, self._drain, request)
         self._popped(popped.batch.num_rows)
-        reply = pb.PopResponse(
-            position=popped.position, next=popped.next, owner=self._hint(queue_of(request))
-        )
-        return encode(reply, popped.batch, form)
+        return encode(pop_reply(request, popped, self._hint), popped.batch, FORM.word(request.form))
 
     async def _peek(self, raw: bytes) -> bytes:
         request = parse(pb.PeekRequest, raw)
@@ -187,21 +204,12 @@ class Verbs:
         async def peek(wait: float) -> Popped:
             return await self._store.peek(request.subscriber, request.max or 1, wait)
 
-        popped = await self._patient(peek, request.wait_seconds)
+        popped = await _patient(self._drain, peek, request.wait_seconds)
         self._peeked(popped.batch.num_rows)
         reply = pb.PeekResponse(
             position=popped.position, next=popped.next, owner=self._hint(queue_of(request))
         )
         return encode(reply, popped.batch, form)
-
-    async def _patient(self, take: Callable[[float], Awaitable[Popped]], wait: float) -> Popped:
-        """Look at once; wait only if there is nothing, so that a stopping server breaks off nothing else."""
-        if not math.isfinite(wait) or not 0 <= wait <= WAIT_SECONDS_MAX:
-            raise InvalidInput(f"wait_seconds must be between 0 and {WAIT_SECONDS_MAX:g}, not {wait}")
-        popped = await take(0.0)
-        if popped.batch.num_rows or not wait or self._drain.stopping:
-            return popped
-        return await self._drain.wait(take(wait))
 
     def _plain(self, kind: Any, verb: Callable[[Any], Awaitable[Any]]) -> Verb:
         async def call(raw: bytes) -> bytes:

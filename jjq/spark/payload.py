@@ -15,6 +15,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, DataType, MapType, StringType, StructType
 
+from coldstore.absent import absent
 from coldstore.batch import Content, payload_bytes, payload_schema
 from coldstore.errors import InvalidInput
 from jjq.spark.limits import PUSH_BYTES, PUSH_ELEMENTS
@@ -73,7 +74,7 @@ def payloads(batches: Iterable[pa.RecordBatch], content: Content) -> Iterator[pa
 def _formed(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     given = dict(zip(batch.schema.names, batch.columns, strict=True))
     columns = [
-        given[field.name].cast(field.type) if field.name in given else pa.nulls(batch.num_rows, field.type)
+        given[field.name].cast(field.type) if field.name in given else absent(batch.num_rows, field.type)
         for field in wanted
     ]
     if columns[wanted.get_field_index("value")].null_count:

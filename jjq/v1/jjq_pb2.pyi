@@ -452,6 +452,38 @@ class PopResponse(_message.Message):
     owner: str
     def __init__(self, position: _Optional[int] = ..., next: _Optional[int] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., padding: _Optional[bytes] = ..., owner: _Optional[str] = ...) -> None: ...
 
+class NumberedPop(_message.Message):
+    __slots__ = ("id", "pop")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    POP_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    pop: PopRequest
+    def __init__(self, id: _Optional[int] = ..., pop: _Optional[_Union[PopRequest, _Mapping]] = ...) -> None: ...
+
+class PopStreamRequest(_message.Message):
+    __slots__ = ("pops",)
+    POPS_FIELD_NUMBER: _ClassVar[int]
+    pops: _containers.RepeatedCompositeFieldContainer[NumberedPop]
+    def __init__(self, pops: _Optional[_Iterable[_Union[NumberedPop, _Mapping]]] = ...) -> None: ...
+
+class PopResult(_message.Message):
+    __slots__ = ("id", "popped", "error")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    POPPED_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    popped: PopResponse
+    error: Error
+    def __init__(self, id: _Optional[int] = ..., popped: _Optional[_Union[PopResponse, _Mapping]] = ..., error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
+
+class PopStreamResponse(_message.Message):
+    __slots__ = ("results", "padding")
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[PopResult]
+    padding: bytes
+    def __init__(self, results: _Optional[_Iterable[_Union[PopResult, _Mapping]]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
 class PeekRequest(_message.Message):
     __slots__ = ("subscriber", "max", "wait_seconds", "form")
     SUBSCRIBER_FIELD_NUMBER: _ClassVar[int]

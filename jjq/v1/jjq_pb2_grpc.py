@@ -90,6 +90,11 @@ class JjqStub:
                 request_serializer=jjq_dot_v1_dot_jjq__pb2.PopRequest.SerializeToString,
                 response_deserializer=jjq_dot_v1_dot_jjq__pb2.PopResponse.FromString,
                 _registered_method=True)
+        self.PopStream = channel.stream_stream(
+                '/jjq.v1.Jjq/PopStream',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.PopStreamRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.PopStreamResponse.FromString,
+                _registered_method=True)
         self.Peek = channel.unary_unary(
                 '/jjq.v1.Jjq/Peek',
                 request_serializer=jjq_dot_v1_dot_jjq__pb2.PeekRequest.SerializeToString,
@@ -211,6 +216,16 @@ class JjqServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PopStream(self, request_iterator, context):
+        """Pop, many in flight: a message on a stream costs less than a call. Results come as they are ready, in
+        any order, each with the number of its request. A pop that failed is a result and does not end the
+        stream. A stream that breaks, or that the client cancels, breaks off the pops that wait: their
+        subscribers stay where they are.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Peek(self, request, context):
         """Look at the next elements; the subscriber stays.
         """
@@ -320,6 +335,11 @@ def add_JjqServicer_to_server(servicer, server):
                     servicer.Pop,
                     request_deserializer=jjq_dot_v1_dot_jjq__pb2.PopRequest.FromString,
                     response_serializer=jjq_dot_v1_dot_jjq__pb2.PopResponse.SerializeToString,
+            ),
+            'PopStream': grpc.stream_stream_rpc_method_handler(
+                    servicer.PopStream,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.PopStreamRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.PopStreamResponse.SerializeToString,
             ),
             'Peek': grpc.unary_unary_rpc_method_handler(
                     servicer.Peek,
@@ -655,6 +675,33 @@ class Jjq:
             '/jjq.v1.Jjq/Pop',
             jjq_dot_v1_dot_jjq__pb2.PopRequest.SerializeToString,
             jjq_dot_v1_dot_jjq__pb2.PopResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PopStream(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/jjq.v1.Jjq/PopStream',
+            jjq_dot_v1_dot_jjq__pb2.PopStreamRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.PopStreamResponse.FromString,
             options,
             channel_credentials,
             insecure,

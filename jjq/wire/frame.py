@@ -8,12 +8,13 @@ Protobuf reads concatenated encodings as one message, and in every message with 
 so a sender encodes the small fields as usual and appends this, and a receiver cuts it out and
 decodes the rest as usual. The padding puts the stream at a multiple of 8 bytes, where its buffers can
 be used as they lie. What does not have this plain shape is left to protobuf. As a message is walked
-anyway, two batches in it are noticed: protobuf itself would silently keep the last one.
+anyway, two batches in it are noticed: protobuf itself would silently keep the last one. Messages with
+several such messages in them are made and read in results.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,45 +47,64 @@ class Span:
 
 def join(head: bytes, stream: Sequence[bytes | pa.Buffer]) -> bytes:
     """A message of encoded fields `head` and the Arrow stream given in parts."""
+    arrow = lead(stream)
+    return b"".join((head, padding(len(head) + len(arrow)), arrow, *stream))
+
+
+def lead(stream: Sequence[bytes | pa.Buffer]) -> bytes:
+    """What stands before an Arrow stream, given in parts, to make it the field `arrow`."""
     size = sum(map(len, stream))
-    inner = bytes((_IPC_TAG,)) + _varint(size)
-    arrow = bytes((_ARROW_TAG,)) + _varint(len(inner) + size)
-    padding = _PADDING[-(len(head) + 2 + len(arrow) + len(inner)) % 8]
-    return b"".join((head, padding, arrow, inner, *stream))
+    inner = bytes((_IPC_TAG,)) + varint(size)
+    return bytes((_ARROW_TAG,)) + varint(len(inner) + size) + inner
 
 
-def split(message: bytes) -> tuple[bytes, Span | None]:
-    """The other fields of `message`, and its Arrow stream if it has one."""
-    at, end = 0, len(message)
+def padding(place: int) -> bytes:
+    """The padding that moves what lies at `place` to a multiple of 8."""
+    return _PADDING[-(place + 2) % 8]
+
+
+def split(message: bytes, begin: int = 0, end: int | None = None) -> tuple[bytes, Span | None]:
+    """The other fields of what is encoded in `message[begin:end]`, and its Arrow stream if it has one."""
+    end = len(message) if end is None else end
     found: tuple[int, int, int] | None = None
     forms = 0
+    for tag, at, body, after in fields(message, begin, end):
+        if tag in (_ARROW_TAG, _ELEMENTS_TAG):
+            forms += 1
+            found = (at, body, after) if tag == _ARROW_TAG else None
+    if forms > 1:
+        raise InvalidInput("the message has more than one batch: send either elements or arrow, once")
+    if found is None:
+        return message[begin:end], None
+    at, body, after = found
+    return message[begin:at] + message[after:end], _ipc(message, body, after)
+
+
+def fields(
+    message: bytes, at: int, end: int, most: int = MESSAGE_FIELDS_MAX
+) -> Iterator[tuple[int, int, int, int]]:
+    """The fields encoded in `message[at:end]`: tag, where it begins, where its content begins, and its end."""
     try:
-        for _ in range(MESSAGE_FIELDS_MAX):
+        for _ in range(most):
             if at == end:
-                break
+                return
             begin = at
             tag, at = _read_varint(message, at)
             kind = tag & 7
             if kind == 2:
                 size, at = _read_varint(message, at)
-                if tag in (_ARROW_TAG, _ELEMENTS_TAG):
-                    forms += 1
-                    found = (begin, at, at + size) if tag == _ARROW_TAG else None
-                at += size
+                body, at = at, at + size
             elif kind == 0:
-                _, at = _read_varint(message, at)
+                body, (_, at) = at, _read_varint(message, at)
             else:
-                at += _FIXED[kind]
+                body, at = at, at + _FIXED[kind]
+            if at > end:
+                break
+            yield tag, begin, body, at
     except (IndexError, KeyError):
         raise InvalidInput("the message is not a protobuf encoding of this request") from None
     if at != end:
         raise InvalidInput("the message is not a protobuf encoding of this request, or has too many fields")
-    if forms > 1:
-        raise InvalidInput("the message has more than one batch: send either elements or arrow, once")
-    if found is None:
-        return message, None
-    begin, body, after = found
-    return message[:begin] + message[after:], _ipc(message, body, after)
 
 
 def _ipc(message: bytes, begin: int, end: int) -> Span:
@@ -100,7 +120,7 @@ def _ipc(message: bytes, begin: int, end: int) -> Span:
     return Span(ipc, 0, len(ipc))
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from coldstore.absent import absent
 from coldstore.batch import HEADERS, payload_schema
 from coldstore.errors import InvalidInput
 from jjq.v1 import jjq_pb2 as pb
@@ -18,9 +19,9 @@ def decode(message: pb.Elements) -> pa.RecordBatch:
     count = len(values)
     try:
         columns = [
-            pa.array(keys, pa.binary()) if any(k is not None for k in keys) else pa.nulls(count, pa.binary()),
+            pa.array(keys, pa.binary()) if any(k is not None for k in keys) else absent(count, pa.binary()),
             pa.array(values, pa.binary()),
-            pa.array(headers, HEADERS) if any(headers) else pa.nulls(count, HEADERS),
+            pa.array(headers, HEADERS) if any(headers) else absent(count, HEADERS),
         ]
     except pa.ArrowException as error:
         raise InvalidInput(f"the elements do not fit into one batch ({error}): split it") from None

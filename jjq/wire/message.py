@@ -24,9 +24,11 @@ def parse(kind: type[M], raw: bytes) -> M:
         raise InvalidInput(f"the message is not a protobuf encoding of {kind.DESCRIPTOR.name}") from None
 
 
-def decode(kind: type[M], raw: bytes) -> tuple[M, pa.RecordBatch | None]:
-    """A message and its batch, if it has one, in either form."""
-    head, stream = frame.split(raw)
+def decode(
+    kind: type[M], raw: bytes, begin: int = 0, end: int | None = None
+) -> tuple[M, pa.RecordBatch | None]:
+    """The message in `raw[begin:end]` and its batch, if it has one, in either form."""
+    head, stream = frame.split(raw, begin, end)
     message: Any = parse(kind, head)
     if stream is not None:
         return message, ipc.decode(stream)

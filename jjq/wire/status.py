@@ -37,6 +37,10 @@ UNEXPECTED: Final = "the server failed in a way it did not foresee; its log says
 _Code = grpc.StatusCode
 
 
+class NoSuchMethod(InvalidInput):
+    """The server is of an earlier release than its client: ask it in another way."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """How one class of error travels: `fields` maps its attributes to fields of jjq.v1.Error."""
@@ -76,7 +80,7 @@ _BY_NUMBER: Final = {kind.number: kind for kind in KINDS}
 # that is too large for this client, when a pop has moved already.
 _BARE: Final[dict[grpc.StatusCode, type[JjqError]]] = {
     _Code.INVALID_ARGUMENT: InvalidInput,
-    _Code.UNIMPLEMENTED: InvalidInput,
+    _Code.UNIMPLEMENTED: NoSuchMethod,
     _Code.NOT_FOUND: NotFound,
     _Code.ALREADY_EXISTS: Conflict,
     _Code.FAILED_PRECONDITION: Conflict,
@@ -94,8 +98,10 @@ def kind_of(error: JjqError) -> Kind:
     return _BY_CLASS[Unavailable]
 
 
-def error_out(error: JjqError) -> pb.Error:
-    """An error as a message."""
+def error_out(error: BaseException) -> pb.Error:
+    """An error as a message; the outcome of what nobody foresaw is unknown."""
+    if not isinstance(error, JjqError):
+        error = Unavailable(UNEXPECTED)
     kind = kind_of(error)
     message = pb.Error(kind=kind.number, message=_short(error.message))
     for name, wire in kind.fields.items():

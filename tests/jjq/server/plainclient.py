@@ -39,6 +39,19 @@ def main(address: str) -> dict[str, object]:
         seen["keys"] = sorted({e.key.decode() for e in popped.elements.elements})
         seen["headers"] = dict(popped.elements.elements[0].headers) == {"h": b"v"}
 
+        audit = jjq.CreateSubscriber(
+            pb.CreateSubscriberRequest(queue="orders", name="audit", start="beginning")
+        ).subscriber
+        pops = [
+            pb.NumberedPop(id=n, pop=pb.PopRequest(subscriber=name, max=3))
+            for n, name in ((7, audit.id), (8, "orders/nobody"))
+        ]
+        answers = [
+            r for reply in jjq.PopStream(iter([pb.PopStreamRequest(pops=pops)])) for r in reply.results
+        ]
+        found = {r.id: [e.offset for e in r.popped.elements.elements] or r.error.kind for r in answers}
+        seen["streamed pops"] = [found[7], pb.ErrorKind.Name(found[8])]
+
         replayed = jjq.Read(pb.ReadRequest(queue="orders", start="offset:3", end="last:2"))
         seen["replayed"] = [e.offset for reply in replayed for e in reply.elements.elements]
 

@@ -208,6 +208,8 @@ async def test_an_unforeseen_failure_is_internal_neutral_and_logged() -> None:
         async def list_queues(self, *, after: str = "", limit: int | None = None) -> list[Any]:
             raise KeyError("a secret of the inside")
 
+        push = pop = list_queues  # type: ignore[assignment]
+
     logged: list[tuple[str, dict[str, Any]]] = []
 
     class Log:
@@ -224,3 +226,14 @@ async def test_an_unforeseen_failure_is_internal_neutral_and_logged() -> None:
         fields = next(fields for event, fields in logged if event == "error unforeseen")
         assert isinstance(fields["exc_info"], KeyError)
         assert fields["method"] == "ListQueues"
+        # And on a stream, which goes on
+        logged.clear()
+        pushes, pops = jjq.stub.PushStream(), jjq.stub.PopStream()
+        await pushes.write(push(elements=ELEMENTS))
+        await pops.write(pb.PopStreamRequest(pops=[pb.NumberedPop(pop=pb.PopRequest(subscriber="q/s"))]))
+        for method, call in (("PushStream", pushes), ("PopStream", pops)):
+            result = (await call.read()).results[0]
+            assert result.error.kind == pb.ERROR_KIND_UNAVAILABLE
+            assert "secret" not in result.error.message
+            assert [fields["method"] for _, fields in logged if fields.get("method") == method]
+            call.cancel()

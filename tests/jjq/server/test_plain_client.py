@@ -36,6 +36,7 @@ async def test_a_client_without_any_code_of_ours_creates_pushes_pops_and_replays
         "popped": ['{"n":0}', '{"n":1}', '{"n":2}', '{"n":3}'],
         "keys": ["k"],
         "headers": True,
+        "streamed pops": [[0, 1, 2], "ERROR_KIND_NOT_FOUND"],
         "replayed": [3, 4, 5, 6, 7, 8, 9, 10],
         "delivered": [4, 5],
         "error": "NOT_FOUND",

@@ -96,7 +96,7 @@ def test_an_unknown_kind_means_an_unknown_outcome() -> None:
 
 CERTAIN = {
     grpc.StatusCode.INVALID_ARGUMENT: InvalidInput,
-    grpc.StatusCode.UNIMPLEMENTED: InvalidInput,
+    grpc.StatusCode.UNIMPLEMENTED: status.NoSuchMethod,
     grpc.StatusCode.NOT_FOUND: NotFound,
     grpc.StatusCode.ALREADY_EXISTS: Conflict,
     grpc.StatusCode.FAILED_PRECONDITION: Conflict,

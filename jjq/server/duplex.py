@@ -1,0 +1,47 @@
+"""Streams that are read by one coroutine and answered by another."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+
+from coldstore.errors import Unavailable
+from jjq.server.drain import Drain
+from jjq.server.guard import Call
+
+
+class Duplex(ABC):
+    """One open stream. It ends when the client has closed its side and all is answered."""
+
+    def __init__(self, drain: Drain, call: Call) -> None:
+        self._drain = drain
+        self._call = call
+        self._changed = asyncio.Event()  # there is something to answer, or nothing more will come
+        self._room = asyncio.Event()
+        self._closed = False
+
+    async def run(self) -> None:
+        answers = asyncio.create_task(self._answer(), name="jjq-answers")
+        self._drain.keep(answers)
+        try:
+            await self._listen(answers)
+        except Unavailable:
+            await self._finish(answers)  # the server stops: what is in flight is still answered
+            raise
+        except BaseException:
+            answers.cancel()
+            raise
+        await self._finish(answers)
+
+    async def _finish(self, answers: asyncio.Task[None]) -> None:
+        self._closed = True
+        self._changed.set()
+        await answers
+
+    @abstractmethod
+    async def _listen(self, answers: asyncio.Task[None]) -> None:
+        """Read until the client has closed its side, or nobody answers any more."""
+
+    @abstractmethod
+    async def _answer(self) -> None:
+        """Write until `_closed` is set and nothing is in flight."""
