@@ -164,8 +164,9 @@ async def test_a_replay_goes_to_the_nodes_of_the_ranges_and_is_in_order(nodes: C
     client = await nodes.client("b")
     for _ in range(3):  # the first goes through b, later ones find the connections ready
         assert await read(client) == [b"%d" % n for n in range(10)]
-    histories = [node.ownership.histories for node in nodes.world.nodes.values()]
-    assert histories == [[(3, 6)] * 3, [], [(0, 3)] * 3]
+    # More than three times each, if a connection is ready in the midst of a range: the rest is asked there.
+    histories = [set(node.ownership.histories) for node in nodes.world.nodes.values()]
+    assert histories == [{(3, 6)}, set(), {(0, 3)}]
     assert set(client._link._lanes) == {nodes.address(name) for name in "abc"}
 
 
