@@ -63,6 +63,7 @@ PAGE_ENTRIES: Final = 1_000  # of a list, asked for at once
 HINTS_MAX: Final = 100_000  # queues whose owner a client remembers
 REDIRECTS_MAX: Final = 3  # hints that a read follows without an element in between
 HINT_SECONDS: Final = 60.0  # a server that a hint names and that cannot be reached is left alone for so long
+CONFIRM_SECONDS: Final = 0.01  # confirmations of a subscriber that are made within this time are sent as one
 CREDIT_ELEMENTS: Final = 100_000
 CREDIT_BYTES: Final = 16 * MIB
 

@@ -23,7 +23,7 @@ import grpc
 from coldstore.answers import Popped, queue_part
 from coldstore.chance import Chance
 from coldstore.errors import Conflict, Exhausted, JjqError, Unavailable
-from jjq.limits import CREDIT_BYTES, CREDIT_ELEMENTS
+from jjq.limits import CONFIRM_SECONDS, CREDIT_BYTES, CREDIT_ELEMENTS
 from jjq.remote.link import Link
 from jjq.remote.received import received
 from jjq.remote.retry import Backoff
@@ -38,6 +38,7 @@ class Delivery(Popped):
     """Elements of a subscriber, still to be confirmed."""
 
     generation: int = 0  # which of the subscriber's moves it follows
+    bytes: int = 0  # as the server counts them: by our own count, credit would be lost bit by bit
 
 
 class Subscription:
@@ -67,6 +68,8 @@ class Subscription:
         self._buffer: deque[Delivery] = deque()
         self._next = 0
         self._wanted = -1  # confirmed by the user
+        self._confirming: asyncio.TimerHandle | None = None
+        self._sending: asyncio.Future[None] | None = None
         self._generation = 0
         self._server_generation = 0
         self._call: Call | None = None
@@ -101,14 +104,30 @@ class Subscription:
         return delivery
 
     async def confirm(self, delivery: Delivery, offset: int | None = None) -> None:
-        """All of `delivery` was handled, or all before `offset`. Returns before it is durable: see `settled`."""
+        """All of `delivery` was handled, or all before `offset`. Returns before it is durable: see `settled`.
+
+        Sent a moment later, with what is confirmed until then: each costs a message, a sync and a reply.
+        """
         wanted = delivery.next if offset is None else offset
         if delivery.generation == self._generation and wanted > self._wanted:
             self._wanted = wanted
+            if self._confirming is None:
+                self._confirming = asyncio.get_running_loop().call_later(CONFIRM_SECONDS, self._confirm_late)
+
+    def _confirm_late(self) -> None:
+        self._confirming = None
+        self._sending = asyncio.ensure_future(self._send_confirmation())
+
+    async def _send_confirmation(self) -> None:
+        if self._confirming is not None:
+            self._confirming.cancel()
+            self._confirming = None
+        if self._wanted > self.confirmed:
             await self._write(pb.SubscribeRequest(confirm=self._confirmation()))
 
     async def settled(self) -> None:
         """Return when everything confirmed so far is durable."""
+        await self._send_confirmation()
         while self.confirmed < self._wanted:
             if self._error is not None:
                 raise self._error
@@ -124,6 +143,8 @@ class Subscription:
                 await self.settled()
         except (JjqError, TimeoutError):
             pass  # what was not confirmed will come again
+        if self._confirming is not None:
+            self._confirming.cancel()
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._error = self._error or Unavailable("the subscription is closed")
@@ -137,13 +158,12 @@ class Subscription:
     async def _allow(self, delivery: Delivery) -> None:
         """Give credit back once enough of it is used up to be worth a message."""
         self._owe(delivery)
-        half = [self._owed[i] * 2 > self._credit[i] > 0 for i in (0, 1)]
-        if any(half) or not self._buffer:
+        if any(self._owed[i] * 2 > self._credit[i] > 0 for i in (0, 1)):
             await self._pay()
 
     def _owe(self, delivery: Delivery) -> None:
         self._owed[0] += delivery.batch.num_rows
-        self._owed[1] += delivery.batch.nbytes
+        self._owed[1] += delivery.bytes
 
     async def _pay(self) -> None:
         owed, self._owed = self._owed, [0, 0]
@@ -186,9 +206,8 @@ class Subscription:
                 while (raw := await received(call)) is not None:
                     first = self._call is None
                     self._call = call
-                    self._take(raw, first)
-                    if self._owed[0] and not self._buffer:
-                        await self._pay()  # of what was dropped: nobody will take it and pay
+                    if self._take(raw, first):
+                        await self._pay()  # for what was dropped: nobody will take it and pay
                     if self._link.target(self._queue) != lane.target:
                         return True
                 return False
@@ -205,7 +224,7 @@ class Subscription:
 
     def _start(self) -> pb.SubscribeRequest:
         """What is in the buffer, or owed, counts as used of a new stream's credit."""
-        used = [sum(d.batch.num_rows for d in self._buffer), sum(d.batch.nbytes for d in self._buffer)]
+        used = [sum(d.batch.num_rows for d in self._buffer), sum(d.bytes for d in self._buffer)]
         self._owed = [0, 0]
         elements, nbytes = (max(1, c - u) if c else 0 for c, u in zip(self._credit, used, strict=True))
         start = pb.SubscribeStart(
@@ -222,12 +241,14 @@ class Subscription:
             )
         return pb.SubscribeRequest(start=start)
 
-    def _take(self, raw: bytes, first: bool) -> None:
+    def _take(self, raw: bytes, first: bool) -> bool:
+        """Keep what came; True if that made us drop what had come before."""
         message, batch = decode(pb.SubscribeResponse, raw)
         self._link.learn(self._queue, message.owner)
         self._backoff.reset()
         moved = message.position != self._next if first else message.generation != self._server_generation
-        if moved and self.confirmed >= 0:
+        dropped = moved and self.confirmed >= 0
+        if dropped:
             self._drop()
         if first or moved:
             self._next = message.position
@@ -237,8 +258,10 @@ class Subscription:
             if message.position != self._next:
                 raise Conflict(f"the server went from {self._next} to {message.position}: a gap")
             self._next = message.next
-            self._buffer.append(Delivery(batch, message.position, message.next, self._generation))
+            nbytes = message.bytes or batch.nbytes
+            self._buffer.append(Delivery(batch, message.position, message.next, self._generation, nbytes))
         self._changed.set()
+        return dropped
 
     def _drop(self) -> None:
         """The subscriber was moved: what is buffered is not what the user wants next."""

@@ -38,8 +38,8 @@ class Credit:
             self._more.clear()
             await self._more.wait()
 
-    def cut(self, batch: pa.RecordBatch, most: int) -> pa.RecordBatch:
-        """As much of `batch` as may be sent now, at least one element, and count it."""
+    def cut(self, batch: pa.RecordBatch, most: int) -> tuple[pa.RecordBatch, int]:
+        """As much of `batch` as may be sent now, at least one element, and the bytes that it counts for."""
         if most:
             batch = batch.slice(0, most)
         if self._elements is not None:
@@ -49,8 +49,10 @@ class Credit:
             while batch.num_rows > 1 and batch.nbytes > self._bytes:
                 fits = int(batch.num_rows * self._bytes / batch.nbytes)
                 batch = batch.slice(0, max(1, min(fits, batch.num_rows - 1)))
-            self._bytes -= batch.nbytes
-        return batch
+        nbytes = batch.nbytes
+        if self._bytes is not None:
+            self._bytes -= nbytes
+        return batch, nbytes
 
 
 def _refuse_negative(elements: int, nbytes: int) -> None:

@@ -193,17 +193,15 @@ class Subscription:
         """Send as credit allows, until moved or ended."""
         while piece.num_rows and self.generation == generation and not self._ended:
             await self._source.wait(self._credit.wait())
-            part = self._credit.cut(piece, self._most)
+            part, nbytes = self._credit.cut(piece, self._most)
             piece = piece.slice(part.num_rows)
-            await self._deliver(part, generation)
+            await self._deliver(part, nbytes, generation)
 
-    async def _deliver(self, part: pa.RecordBatch, generation: int) -> None:
+    async def _deliver(self, part: pa.RecordBatch, nbytes: int, generation: int) -> None:
         first = part.column("offset")[0].as_py()
         async with self._writing:
             if self.generation != generation:
-                self._credit.add(
-                    part.num_rows, part.nbytes
-                )  # not sent: moved while another write was under way
+                self._credit.add(part.num_rows, nbytes)  # not sent: moved while another write was under way
                 return
             check(first == self._position, f"gap in a stream: {first} after {self._position}")
             self._position += part.num_rows
@@ -212,6 +210,7 @@ class Subscription:
                 next=self._position,
                 generation=generation,
                 confirmed=self.confirmed,
+                bytes=nbytes,
                 owner=self._hint(self._queue),
             )
             await self._call.write(encode(head, part, self._form))

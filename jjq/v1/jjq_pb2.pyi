@@ -563,11 +563,12 @@ class Confirmation(_message.Message):
     def __init__(self, offset: _Optional[int] = ..., generation: _Optional[int] = ...) -> None: ...
 
 class SubscribeResponse(_message.Message):
-    __slots__ = ("position", "next", "generation", "confirmed", "elements", "arrow", "padding", "owner")
+    __slots__ = ("position", "next", "generation", "confirmed", "bytes", "elements", "arrow", "padding", "owner")
     POSITION_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     CONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
     ELEMENTS_FIELD_NUMBER: _ClassVar[int]
     ARROW_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -576,11 +577,12 @@ class SubscribeResponse(_message.Message):
     next: int
     generation: int
     confirmed: int
+    bytes: int
     elements: Elements
     arrow: ArrowBatch
     padding: bytes
     owner: str
-    def __init__(self, position: _Optional[int] = ..., next: _Optional[int] = ..., generation: _Optional[int] = ..., confirmed: _Optional[int] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., padding: _Optional[bytes] = ..., owner: _Optional[str] = ...) -> None: ...
+    def __init__(self, position: _Optional[int] = ..., next: _Optional[int] = ..., generation: _Optional[int] = ..., confirmed: _Optional[int] = ..., bytes: _Optional[int] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., padding: _Optional[bytes] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class ReadRequest(_message.Message):
     __slots__ = ("queue", "start", "end", "follow", "form")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
+from coldstore.batch import payload
 from coldstore.errors import Conflict, NotFound, Unavailable
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore
 from jjq.remote.subscription import Delivery, Subscription
 from jjq.server.server import serve
 from jjq.server.settings import ServerSettings
+from jjq.v1 import jjq_pb2 as pb
 from tests.jjq.cutproxy import CutProxy, proxied
 from tests.jjq.fakestore import FakeStore
 from tests.jjq.serving import Served, numbers, served, until
@@ -70,6 +73,30 @@ async def test_no_more_is_buffered_than_credit_allows(jjq: Served) -> None:
             seen += delivery.batch.column("offset").to_pylist()
             assert sum(d.batch.num_rows for d in subscription._buffer) <= 10
         assert seen == list(range(1_000))
+
+
+async def test_credit_in_bytes_comes_back_to_the_last_one(hot: Served) -> None:
+    """Arrow drops a bitmap without nulls on the way: as the client counts, a little was lost each time."""
+    await filled(hot, 0)
+    for _ in range(100):
+        await hot.remote.push("orders", payload("bytes", [b"x", b"y"], keys=[b"k", b"l"]))
+    async with hot.remote.subscribe(WHO, elements=0, nbytes=1_000, batch_elements=3) as subscription:
+        await take(subscription, 200)
+        credit: Any = vars(hot.server._streams._open[WHO])["_credit"]
+        await until(lambda: credit._bytes + subscription._owed[1] == 1_000)
+
+
+async def test_confirmations_made_in_a_moment_are_one(jjq: Served) -> None:
+    await filled(jjq)
+    async with jjq.remote.subscribe(WHO, batch_elements=1) as subscription:
+        sent = jjq.server.metrics.meter("Subscribe")
+        before = sent.received_bytes
+        for _ in range(10):
+            await subscription.confirm(await anext(subscription))
+        await subscription.settled()
+        assert (await jjq.store.get_subscriber(WHO)).offset == 10
+        one = pb.SubscribeRequest(confirm=pb.Confirmation(offset=10)).ByteSize()
+        assert sent.received_bytes - before < 10 * one
 
 
 @pytest.fixture
