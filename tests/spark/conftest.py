@@ -59,7 +59,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     try:
         session = builder.getOrCreate()
-    except PySparkRuntimeError:  # a busy machine's JVM died before it was there: seen once, in some 60 runs
+    except PySparkRuntimeError:  # the JVM died before it was there: seen once, cause unknown
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     jjq.spark.register(session)
