@@ -51,7 +51,7 @@ class Source(Protocol):
 class _Pace:
     """Whether the disk is quick enough to be waited for on the event loop: on the average of small writes.
 
-    Not whether the last one was slow: on a shared disk one in a hundred is, which says nothing of the next.
+    Not whether the last one was slow: on a shared disk one is now and then, which says nothing of the next.
     """
 
     def __init__(self) -> None:

@@ -115,19 +115,20 @@ class Subscription:
                 self._confirming = asyncio.get_running_loop().call_later(CONFIRM_SECONDS, self._confirm_late)
 
     def _confirm_late(self) -> None:
-        self._confirming = None
-        self._sending = asyncio.ensure_future(self._send_confirmation())
+        self._sending = asyncio.ensure_future(self._confirm_now())
 
-    async def _send_confirmation(self) -> None:
-        if self._confirming is not None:
-            self._confirming.cancel()
-            self._confirming = None
+    async def _confirm_now(self) -> None:
+        """Send what waits to be sent; what is on its way is not sent again."""
+        if self._confirming is None:
+            return
+        self._confirming.cancel()
+        self._confirming = None
         if self._wanted > self.confirmed:
             await self._write(pb.SubscribeRequest(confirm=self._confirmation()))
 
     async def settled(self) -> None:
         """Return when everything confirmed so far is durable."""
-        await self._send_confirmation()
+        await self._confirm_now()
         while self.confirmed < self._wanted:
             if self._error is not None:
                 raise self._error
@@ -258,7 +259,7 @@ class Subscription:
             if message.position != self._next:
                 raise Conflict(f"the server went from {self._next} to {message.position}: a gap")
             self._next = message.next
-            nbytes = message.bytes or batch.nbytes
+            nbytes = message.bytes or (batch.nbytes if self._credit[1] else 0)
             self._buffer.append(Delivery(batch, message.position, message.next, self._generation, nbytes))
         self._changed.set()
         return dropped

@@ -45,12 +45,11 @@ class Credit:
         if self._elements is not None:
             batch = batch.slice(0, self._elements)
             self._elements -= batch.num_rows
+        nbytes = 0
         if self._bytes is not None:
-            while batch.num_rows > 1 and batch.nbytes > self._bytes:
-                fits = int(batch.num_rows * self._bytes / batch.nbytes)
+            while (nbytes := batch.nbytes) > self._bytes and batch.num_rows > 1:
+                fits = int(batch.num_rows * self._bytes / nbytes)
                 batch = batch.slice(0, max(1, min(fits, batch.num_rows - 1)))
-        nbytes = batch.nbytes
-        if self._bytes is not None:
             self._bytes -= nbytes
         return batch, nbytes
 

@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 
+from coldstore.clock import Clock
 from coldstore.errors import Unavailable
+from hotstore.port import Store
 from jjq.server.drain import Drain
 from jjq.server.guard import Call
+from jjq.server.hints import Hint
 
 
 class Duplex(ABC):
     """One open stream. It ends when the client has closed its side and all is answered."""
 
-    def __init__(self, drain: Drain, call: Call) -> None:
+    def __init__(self, store: Store, drain: Drain, hint: Hint, clock: Clock, call: Call) -> None:
+        self._store = store
         self._drain = drain
+        self._hint = hint
+        self._clock = clock
         self._call = call
         self._changed = asyncio.Event()  # there is something to answer, or nothing more will come
         self._room = asyncio.Event()

@@ -43,10 +43,7 @@ class PopStream(Duplex):
     """One open stream; see the module's docstring."""
 
     def __init__(self, store: Store, drain: Drain, hint: Hint, clock: Clock, call: Call) -> None:
-        super().__init__(drain, call)
-        self._store = store
-        self._hint = hint
-        self._clock = clock
+        super().__init__(store, drain, hint, clock, call)
         self._in_flight: set[int] = set()  # not yet answered
         self._ready: deque[Ready] = deque()
         self._tasks: set[asyncio.Task[None]] = set()

@@ -77,10 +77,7 @@ class PushStream(Duplex):
     """One open stream; see the module's docstring."""
 
     def __init__(self, store: Store, drain: Drain, hint: Hint, clock: Clock, call: Call) -> None:
-        super().__init__(drain, call)
-        self._store = store
-        self._hint = hint
-        self._clock = clock
+        super().__init__(store, drain, hint, clock, call)
         self._queue = ""
         self._order = Order()
         self._waiting: deque[tuple[Outcome, int, float]] = deque()

@@ -21,7 +21,8 @@ from coldstore.errors import InvalidInput, Unavailable
 from hotstore.port import Store
 from jjq.server.crowd import Crowd
 from jjq.server.drain import Drain
-from jjq.server.guard import Call, Guard
+from jjq.server.duplex import Duplex
+from jjq.server.guard import Guard, Streaming
 from jjq.server.hints import Clustered, Hint, hints_of, no_hint
 from jjq.server.metrics import Metrics, MetricsPage
 from jjq.server.operator import OperatorVerbs
@@ -137,18 +138,15 @@ class Server:
     def _methods(self, service: str, guard: Guard, store: Store, hint: Hint) -> Methods:
         """All methods of jjq.v1.Jjq over `store`."""
 
-        async def push_stream(call: Call) -> None:
-            await PushStream(store, self._drain, hint, self._clock, call).run()
-
-        async def pop_stream(call: Call) -> None:
-            await PopStream(store, self._drain, hint, self._clock, call).run()
+        def duplex(kind: type[Duplex]) -> Streaming:
+            return lambda call: kind(store, self._drain, hint, self._clock, call).run()
 
         verbs = Verbs(store, self._streams, self._drain, hint, self._counter)
         crowds = {name: Crowd() for name in _CROWDED}
         handlers = {name: guard.unary(name, verb, crowds.get(name)) for name, verb in verbs.table().items()}
         handlers["Read"] = guard.server_stream("Read", lambda call: read(store, self._drain, hint, call))
-        handlers["PushStream"] = guard.both_streams("PushStream", push_stream)
-        handlers["PopStream"] = guard.both_streams("PopStream", pop_stream)
+        handlers["PushStream"] = guard.both_streams("PushStream", duplex(PushStream))
+        handlers["PopStream"] = guard.both_streams("PopStream", duplex(PopStream))
         handlers["Subscribe"] = guard.both_streams(
             "Subscribe", lambda call: subscribe(store, self._streams, self._drain, hint, call)
         )

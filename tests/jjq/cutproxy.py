@@ -61,6 +61,11 @@ class CutProxy:
                 self.cut()
         return self.swallow
 
+    def cut_swallowed(self) -> None:
+        """Cut, so that what was swallowed is lost for good; what comes later is heard again."""
+        self.swallow = False
+        self.cut()
+
     def cut(self) -> None:
         """Drop every connection, as a dying network does."""
         for writer in list(self._writers):

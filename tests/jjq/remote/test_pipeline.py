@@ -63,8 +63,7 @@ async def test_lost_receipts_are_asked_for_again_and_nothing_is_written_twice(fa
         before = proxy.passed
         rest = asyncio.ensure_future(push_all(remote, 10, first=1))
         await until(lambda: proxy.passed > before)
-        proxy.swallow = False
-        proxy.cut()
+        proxy.cut_swallowed()
         receipts = await rest
         assert [r.first_offset for r in receipts] == list(range(1, 11))
         assert any(r.duplicate for r in receipts)
@@ -154,8 +153,7 @@ async def test_no_receipt_in_time_is_of_unknown_outcome_and_a_retry_is_safe(fake
         proxy.swallow = True
         with pytest.raises(Unavailable, match="same sequence"):
             await remote.push("orders", values(b"a"), producer="p", sequence=0)
-        proxy.swallow = False
-        proxy.cut()
+        proxy.cut_swallowed()
     again = await fake.remote.push("orders", values(b"a"), producer="p", sequence=0)
     assert (again.first_offset, (await fake.store.get_queue("orders")).next_offset) == (0, 1)
 

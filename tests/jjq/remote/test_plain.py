@@ -90,8 +90,7 @@ async def test_what_is_on_its_way_when_the_connection_breaks_is_not_sent_again(f
     fake, proxy, remote = far
     await warm(remote)
     push = await unheard(far)
-    proxy.swallow = False
-    proxy.cut()
+    proxy.cut_swallowed()
     with pytest.raises(Unavailable):
         await push
     assert (await fake.store.get_queue("orders")).next_offset == 3

@@ -181,8 +181,7 @@ async def test_a_pop_that_is_cut_off_is_of_unknown_outcome(far: Far) -> None:
     fake, proxy, remote = far
     await warm(remote)
     pop = await unheard(far)
-    proxy.swallow = False
-    proxy.cut()
+    proxy.cut_swallowed()
     with pytest.raises(Unavailable) as caught:
         await pop
     assert not isinstance(caught.value, NotSent)
@@ -194,8 +193,7 @@ async def test_a_pop_that_names_its_position_gets_the_lost_elements(far: Far) ->
     _, proxy, remote = far
     await warm(remote)
     pop = await unheard(far, position=0)
-    proxy.swallow = False
-    proxy.cut()
+    proxy.cut_swallowed()
     assert said((await pop).batch) == [b"0", b"1"]
     assert said((await remote.pop("orders/x", 2, position=2)).batch) == [b"2", b"3"]
 

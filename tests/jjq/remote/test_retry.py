@@ -35,8 +35,7 @@ class Far:
         before = self.proxy.passed
         task = asyncio.ensure_future(verb)
         await until(lambda: self.proxy.passed > before and done())
-        self.proxy.swallow = False
-        self.proxy.cut()
+        self.proxy.cut_swallowed()
         return await task
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
@@ -158,12 +160,19 @@ async def test_the_arrow_form_and_the_friendly_one_in_one_message(jjq: Served) -
     assert len(found[1][0].elements.elements) == 4
 
 
-async def test_so_many_are_in_flight_and_the_others_wait_for_them() -> None:
+@asynccontextmanager
+async def too_many(more: int) -> AsyncIterator[tuple[Served, FaultyStore, Any, list[str]]]:
+    """A stream, subscribers for so many more pops than it takes, and a store that holds pops at a gate."""
     store = FaultyStore(FakeStore())
     async with served(store) as jjq:
-        names = [f"s{n}" for n in range(POP_STREAM_MAX + 10)]
+        names = [f"s{n}" for n in range(POP_STREAM_MAX + more)]
         call = await opened(jjq, *names)
         store.gates["pop"] = asyncio.Event()
+        yield jjq, store, call, names
+
+
+async def test_so_many_are_in_flight_and_the_others_wait_for_them() -> None:
+    async with too_many(10) as (_, store, call, names):
         await call.write(pops(*names[:-5]))
         await call.write(pops(*names[-5:], first=len(names) - 5))
         await until(lambda: store.under_way == POP_STREAM_MAX)
@@ -221,11 +230,7 @@ async def test_a_stopping_server_answers_what_was_taken_and_breaks_off_what_wait
 
 
 async def test_a_stopping_server_begins_nothing_that_waits_for_room() -> None:
-    store = FaultyStore(FakeStore())
-    async with served(store) as jjq:
-        names = [f"s{n}" for n in range(POP_STREAM_MAX + 3)]
-        call = await opened(jjq, *names)
-        store.gates["pop"] = asyncio.Event()
+    async with too_many(3) as (jjq, store, call, names):
         await call.write(pops(*names))
         await until(lambda: store.under_way == POP_STREAM_MAX and jjq.server._drain._waiting)
         end = asyncio.create_task(jjq.server.stop())
