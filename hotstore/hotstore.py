@@ -276,6 +276,7 @@ class HotStore:
         sequence: int | None = None,
         expected_offset: int | None = None,
         stage: Stage = "synced",
+        serialized: pa.Buffer | None = None,
     ) -> Receipt:
         found = self._registry.queues.get(queue)
         if found is None or not found.open:
@@ -289,13 +290,15 @@ class HotStore:
             check_identity(producer, sequence)
         value = lone_value(payload, found.content)
         if value is None:
-            payload = check_payload(payload, found.content)
+            checked = check_payload(payload, found.content)
+            if checked is not payload:
+                payload, serialized = checked, None
         if (
             expected_offset is not None
             and not 0 <= check_whole("expected_offset", expected_offset) <= OFFSET_MAX
         ):
             raise InvalidInput(f"expected_offset must not be negative, not {expected_offset}")
-        entry = PushEntry(found, payload, producer, sequence, expected_offset, stage, value)
+        entry = PushEntry(found, payload, producer, sequence, expected_offset, stage, value, serialized)
         entry.on_settled = self._admission.leave  # admitted until the journal has it, whoever still waits
         if not self._admission.enters(entry.bytes):
             await self._admission.enter(entry.bytes)

@@ -105,8 +105,12 @@ class Store(Protocol):
         sequence: int | None = None,
         expected_offset: int | None = None,
         stage: Stage = "synced",
+        serialized: pa.Buffer | None = None,
     ) -> Receipt:
-        """Append a batch, all of it or nothing; returns when `stage` is reached."""
+        """Append a batch, all of it or nothing; returns when `stage` is reached.
+
+        `serialized` is the payload as one Arrow message, from a caller that has it so: it is not made again.
+        """
         ...
 
     async def pop(

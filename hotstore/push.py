@@ -45,6 +45,7 @@ class PushEntry:
         expected: int | None,
         stage: Stage,
         value: bytes | None = None,
+        serialized: pa.Buffer | None = None,
     ) -> None:
         self.queue = queue
         self.payload = payload
@@ -53,9 +54,11 @@ class PushEntry:
         self.expected = expected
         self.stage: Stage = stage
         self.value = value  # of the only element, if it has nothing else
-        self._columns: pa.Buffer | None = None
+        self._columns = serialized
         if value is not None:
             self.bytes = len(value) + MESSAGE_BYTES
+        elif serialized is not None:  # its size, not that of the columns: there may be more in it
+            self.bytes = serialized.size
         elif (size := payload.get_total_buffer_size()) < SMALL_BYTES:  # likely to be gathered with others
             self.bytes = size + MESSAGE_BYTES
         else:

@@ -119,6 +119,7 @@ class Here:
         sequence: int | None = None,
         expected_offset: int | None = None,
         stage: Stage = "synced",
+        serialized: pa.Buffer | None = None,
     ) -> Receipt:
         receipt = await self.local.push(
             queue,
@@ -127,6 +128,7 @@ class Here:
             sequence=sequence,
             expected_offset=expected_offset,
             stage=stage,
+            serialized=serialized,
         )
         self._traffic.count(queue, receipt.count)
         return receipt

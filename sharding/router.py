@@ -188,6 +188,7 @@ class Router(Here):
         sequence: int | None = None,
         expected_offset: int | None = None,
         stage: Stage = "synced",
+        serialized: pa.Buffer | None = None,
     ) -> Receipt:
         def push(store: Store) -> Awaitable[Receipt]:
             return store.push(
@@ -197,6 +198,7 @@ class Router(Here):
                 sequence=sequence,
                 expected_offset=expected_offset,
                 stage=stage,
+                serialized=serialized,
             )
 
         if producer is None:

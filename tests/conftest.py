@@ -15,3 +15,6 @@ __all__ = ["moto", "proxy", "seaweed", "seaweed_proxy"]
 settings.register_profile("default", deadline=None, derandomize=True, database=None)
 settings.register_profile("long", deadline=None, max_examples=1_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# Tests start hundreds of processes. Each would compile all of jjq anew, a quarter of what its start costs.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -22,7 +22,7 @@ from coldstore.answers import Receipt, Stage
 from coldstore.errors import InvalidInput, JjqError
 from jjq.limits import JOIN_BYTES_MAX, JOIN_CALLS, JOIN_PUSH_BYTES
 
-Send: TypeAlias = Callable[[str, pa.RecordBatch, Stage], Awaitable[Receipt]]
+Send: TypeAlias = Callable[[str, pa.RecordBatch, Stage, pa.Buffer | None], Awaitable[Receipt]]
 Waiting: TypeAlias = tuple[pa.RecordBatch, int, asyncio.Future[Receipt]]
 
 
@@ -44,10 +44,12 @@ class Joining:
         self._lines: dict[tuple[str, Stage], _Line] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def push(self, queue: str, payload: pa.RecordBatch, stage: Stage) -> Receipt:
+    async def push(
+        self, queue: str, payload: pa.RecordBatch, stage: Stage, serialized: pa.Buffer | None = None
+    ) -> Receipt:
         size: int = payload.get_total_buffer_size()
         if size > JOIN_PUSH_BYTES:
-            return await self._send(queue, payload, stage)
+            return await self._send(queue, payload, stage, serialized)
         line = self._lines.get((queue, stage))
         if line is None:
             line = self._lines[queue, stage] = _Line()
@@ -57,7 +59,7 @@ class Joining:
             return await reply
         line.calls += 1
         try:
-            return await self._send(queue, payload, stage)
+            return await self._send(queue, payload, stage, serialized)
         finally:
             self._ended(queue, stage, line)
 
@@ -84,7 +86,7 @@ class Joining:
         payloads = [payload for payload, _, _ in joined]
         try:
             whole = payloads[0] if len(payloads) == 1 else pa.concat_batches(payloads)
-            receipt = await self._send(queue, whole, stage)
+            receipt = await self._send(queue, whole, stage, None)
         except InvalidInput as error:
             if len(joined) == 1:
                 _answer(joined[0][2], error)

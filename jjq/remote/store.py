@@ -202,9 +202,10 @@ class RemoteStore:
         sequence: int | None = None,
         expected_offset: int | None = None,
         stage: Stage = "synced",
+        serialized: pa.Buffer | None = None,
     ) -> Receipt:
         if producer is None and sequence is None and expected_offset is None:
-            return await self._joining.push(queue, payload, stage)
+            return await self._joining.push(queue, payload, stage, serialized)
         request = made(
             pb.PushRequest,
             queue=queue,
@@ -214,14 +215,18 @@ class RemoteStore:
             stage=cast("Any", STAGE.number(stage)),
         )
         if producer is not None and sequence is not None:
-            return await self._push_in_order(queue, _encoded(request, payload), producer, sequence)
-        return await self._push_once(queue, request, payload)
+            return await self._push_in_order(
+                queue, _encoded(request, payload, serialized), producer, sequence
+            )
+        return await self._push_once(queue, request, payload, serialized)
 
-    async def _push_plain(self, queue: str, payload: pa.RecordBatch, stage: Stage) -> Receipt:
+    async def _push_plain(
+        self, queue: str, payload: pa.RecordBatch, stage: Stage, serialized: pa.Buffer | None
+    ) -> Receipt:
         request = made(pb.PushRequest, queue=queue, stage=cast("Any", STAGE.number(stage)))
         if stage == "cold":  # it may take long: no stream for that
-            return await self._push_once(queue, request, payload)
-        raw = _encoded(request, payload)
+            return await self._push_once(queue, request, payload, serialized)
+        raw = _encoded(request, payload, serialized)
 
         async def attempt(lane: Lane, limit: float) -> Receipt:
             stream = self._plain.of(lane, queue)
@@ -231,8 +236,10 @@ class RemoteStore:
 
         return await self._caller.insist(attempt, self._settings.timeout_seconds, again=False, queue=queue)
 
-    async def _push_once(self, queue: str, request: pb.PushRequest, payload: pa.RecordBatch) -> Receipt:
-        raw, seconds = _encoded(request, payload), self._settings.timeout_seconds
+    async def _push_once(
+        self, queue: str, request: pb.PushRequest, payload: pa.RecordBatch, serialized: pa.Buffer | None
+    ) -> Receipt:
+        raw, seconds = _encoded(request, payload, serialized), self._settings.timeout_seconds
         return self._received(queue, await self._caller.call("Push", raw, seconds, again=False, queue=queue))
 
     def _received(self, queue: str, raw: bytes) -> Receipt:
@@ -349,8 +356,8 @@ class RemoteStore:
         )
 
 
-def _encoded(request: pb.PushRequest, payload: pa.RecordBatch) -> bytes:
-    raw = encode(request, payload, "arrow")
+def _encoded(request: pb.PushRequest, payload: pa.RecordBatch, serialized: pa.Buffer | None) -> bytes:
+    raw = encode(request, payload, "arrow", serialized)
     if len(raw) > MESSAGE_BYTES_MAX:
         raise InvalidInput(
             f"the batch makes a message of {len(raw)} bytes; at most {MESSAGE_BYTES_MAX} fit: push fewer elements"

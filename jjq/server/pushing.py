@@ -111,7 +111,7 @@ class PushStream(Duplex):
         self._drain.keep(task)  # finished and written even if the client has gone
         if producer is not None:
             self._order.submitted(producer, request.sequence, task, first)
-        self._call.meter.moved(payload.num_rows)
+        self._call.meter.moved(payload.batch.num_rows)
         return task
 
     async def _answer(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -17,31 +17,39 @@ from jjq.server.streams import Streams
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import info
 from jjq.wire.enums import CONTENT, FORM, STAGE
-from jjq.wire.message import decode, encode, parse, queue_of
+from jjq.wire.message import decode_serialized, encode, parse, queue_of
 from jjq.wire.pages import Page
 
 Verb = Callable[[bytes], Awaitable[bytes]]
 Count = Callable[[int], None]
 
 
-async def push(store: Store, request: pb.PushRequest, payload: pa.RecordBatch, queue: str) -> Receipt:
+class PushPayload(NamedTuple):
+    """What a request pushes; also serialized, if it came as the store would serialize it."""
+
+    batch: pa.RecordBatch
+    serialized: pa.Buffer | None
+
+
+async def push(store: Store, request: pb.PushRequest, payload: PushPayload, queue: str) -> Receipt:
     """Append what a request holds; the same for Push and PushStream."""
     return await store.push(
         queue,
-        payload,
+        payload.batch,
         producer=request.producer if request.HasField("producer") else None,
         sequence=request.sequence if request.HasField("sequence") else None,
         expected_offset=request.expected_offset if request.HasField("expected_offset") else None,
         stage=STAGE.word(request.stage),
+        serialized=payload.serialized,
     )
 
 
-def decode_push(raw: bytes) -> tuple[pb.PushRequest, pa.RecordBatch]:
+def decode_push(raw: bytes) -> tuple[pb.PushRequest, PushPayload]:
     """A push and its payload, which is not optional."""
-    request, payload = decode(pb.PushRequest, raw)
-    if payload is None:
+    request, batch, serialized = decode_serialized(pb.PushRequest, raw)
+    if batch is None:
         raise InvalidInput("the push has no batch: send elements or arrow")
-    return request, payload
+    return request, PushPayload(batch, serialized)
 
 
 async def pop(store: Store, drain: Drain, request: pb.PopRequest) -> Popped:
@@ -187,7 +195,7 @@ class Verbs:
     async def _push(self, raw: bytes) -> bytes:
         request, payload = decode_push(raw)
         receipt = await push(self._store, request, payload, request.queue)
-        self._pushed(payload.num_rows)
+        self._pushed(payload.batch.num_rows)
         reply = pb.PushResponse(receipt=info.receipt_out(receipt), owner=self._hint(request.queue))
         return reply.SerializeToString()
 

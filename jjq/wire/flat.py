@@ -11,19 +11,17 @@ same bytes by itself before it uses them.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 DICTIONARY_BATCH: Final = 2
 RECORD_BATCH: Final = 3
 
-_U16, _U32, _I32, _I64 = (struct.Struct(form) for form in ("<H", "<I", "<i", "<q"))
-_SLOTS: Final = struct.Struct("<4H")
-_VTABLE_BYTES: Final = 4  # its own length and that of the table, before the slots
+_U32, _I32, _I64 = (struct.Struct(form) for form in ("<I", "<i", "<q"))
+_VTABLE: Final = struct.Struct("<6H")  # its own length and that of the table, then the slots
+_SLOTS_AT: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """What kind of message it is, how long its body is and whether that is compressed."""
 
     kind: int
@@ -54,10 +52,11 @@ def _fields(data: memoryview, table: int) -> tuple[int, int, int]:
     vtable = table - _I32.unpack_from(data, table)[0]
     if vtable < 0:
         raise ValueError("metadata points before its beginning")
-    slots = (_U16.unpack_from(data, vtable)[0] - _VTABLE_BYTES) // 2  # trailing absent ones are left out
-    if slots > 3:
-        _, one, two, three = _SLOTS.unpack_from(data, vtable + _VTABLE_BYTES)
+    if len(data) - vtable < _VTABLE.size:  # a short one that ends with the data
+        size, _, _, one, two, three = _VTABLE.unpack(bytes(data[vtable:]).ljust(_VTABLE.size, b"\0"))
     else:
-        known = [_U16.unpack_from(data, vtable + _VTABLE_BYTES + 2 * slot)[0] for slot in range(slots)]
-        _, one, two, three = known + [0] * (4 - len(known))
+        size, _, _, one, two, three = _VTABLE.unpack_from(data, vtable)
+    if size < _VTABLE.size:  # trailing absent ones are left out: what was read for them is something else
+        slots = (size - _SLOTS_AT) // 2
+        one, two, three = one if slots > 1 else 0, two if slots > 2 else 0, 0
     return (table + one if one else 0, table + two if two else 0, table + three if three else 0)

@@ -15,8 +15,7 @@ several such messages in them are made and read in results.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 from google.protobuf.message import DecodeError
@@ -33,8 +32,7 @@ _FIXED: Final = {1: 8, 5: 4}  # wire types of fixed width
 _PADDING: Final = [bytes((_PADDING_TAG, size)) + bytes(size) for size in range(8)]
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """An Arrow IPC stream: `raw[begin:end]`."""
 
     raw: bytes
@@ -89,10 +87,18 @@ def fields(
             if at == end:
                 return
             begin = at
-            tag, at = _read_varint(message, at)
+            tag = message[at]
+            if tag < 0x80:  # nearly always, and for the length often: a call costs more than the rest
+                at += 1
+            else:
+                tag, at = _read_varint(message, at)
             kind = tag & 7
             if kind == 2:
-                size, at = _read_varint(message, at)
+                size = message[at]
+                if size < 0x80:
+                    at += 1
+                else:
+                    size, at = _read_varint(message, at)
                 body, at = at, at + size
             elif kind == 0:
                 body, (_, at) = at, _read_varint(message, at)

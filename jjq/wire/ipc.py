@@ -38,25 +38,26 @@ _MALFORMED: Final = (pa.ArrowException, OSError, ValueError, KeyError, IndexErro
 _PREFIX: Final = struct.Struct("<iI")
 
 
-def encode(batch: pa.RecordBatch) -> tuple[bytes, pa.Buffer, bytes]:
+def encode(batch: pa.RecordBatch, serialized: pa.Buffer | None = None) -> tuple[bytes, pa.Buffer, bytes]:
     """The stream in parts, for one join: schema, batch, end."""
-    for schema, message in _KNOWN:
+    message = batch.serialize() if serialized is None else serialized
+    for schema, encoded in _KNOWN:
         if batch.schema is schema or batch.schema.equals(schema):
-            return message, batch.serialize(), END
-    return batch.schema.serialize().to_pybytes(), batch.serialize(), END
+            return encoded, message, END
+    return batch.schema.serialize().to_pybytes(), message, END
 
 
-def decode(span: Span) -> pa.RecordBatch:
-    """The one batch of a stream, sharing its memory, or `InvalidInput`."""
+def decode(span: Span) -> tuple[pa.RecordBatch, pa.Buffer | None]:
+    """The one batch of a stream, sharing its memory, or `InvalidInput`. If it is in a schema of ours, also the
+    message that it lies in: whoever wants it serialized need not do that again."""
     try:
-        plain = _plain(span)
-        batch = _any(span.buffer()) if plain is None else plain
+        batch, serialized = _plain(span) or (_any(span.buffer()), None)
         batch.validate(full=True)
         if batch.num_rows > BATCH_ELEMENTS_MAX:
             raise InvalidInput(
                 f"the batch has {batch.num_rows} elements; at most {BATCH_ELEMENTS_MAX} go in one"
             )
-        if plain is None and batch.schema not in SCHEMAS:
+        if serialized is None and batch.schema not in SCHEMAS:
             expanding.check(batch)
     except InvalidInput:
         raise
@@ -65,11 +66,11 @@ def decode(span: Span) -> pa.RecordBatch:
         raise InvalidInput(
             f"the Arrow batch is malformed ({line}): send an IPC stream of one record batch"
         ) from None
-    return batch
+    return batch, serialized
 
 
-def _plain(span: Span) -> pa.RecordBatch | None:
-    """The batch of a stream of ours; None if it must be read with all the care that others need."""
+def _plain(span: Span) -> tuple[pa.RecordBatch, pa.Buffer] | None:
+    """The batch of a stream of ours and its message; None if it must be read with all the care that others need."""
     for schema, message in _KNOWN:
         if not span.raw.startswith(message, span.begin, span.end):
             continue
@@ -85,7 +86,8 @@ def _plain(span: Span) -> pa.RecordBatch | None:
         if after > span.end or span.raw[after : span.end] not in (END, b""):
             return None
         _refuse_compressed(found.compressed)
-        return pa.ipc.read_record_batch(buffer.slice(0, after - at), schema)
+        serialized = buffer.slice(0, after - at)
+        return pa.ipc.read_record_batch(serialized, schema), serialized
     return None
 
 

@@ -28,13 +28,21 @@ def decode(
     kind: type[M], raw: bytes, begin: int = 0, end: int | None = None
 ) -> tuple[M, pa.RecordBatch | None]:
     """The message in `raw[begin:end]` and its batch, if it has one, in either form."""
+    message, batch, _ = decode_serialized(kind, raw, begin, end)
+    return message, batch
+
+
+def decode_serialized(
+    kind: type[M], raw: bytes, begin: int = 0, end: int | None = None
+) -> tuple[M, pa.RecordBatch | None, pa.Buffer | None]:
+    """As `decode`, and the batch as it came, if that is how we serialize it ourselves."""
     head, stream = frame.split(raw, begin, end)
     message: Any = parse(kind, head)
     if stream is not None:
-        return message, ipc.decode(stream)
+        return message, *ipc.decode(stream)
     if message.HasField("elements"):
-        return message, friendly.decode(message.elements)
-    return message, None
+        return message, friendly.decode(message.elements), None
+    return message, None, None
 
 
 def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -48,10 +56,10 @@ def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(begin, step)
 
 
-def encode(message: Any, batch: pa.RecordBatch, form: str) -> bytes:
+def encode(message: Any, batch: pa.RecordBatch, form: str, serialized: pa.Buffer | None = None) -> bytes:
     """`message` with `batch` in it. The form is `arrow` or `elements`."""
     if form == "arrow":
-        return frame.join(message.SerializeToString(), ipc.encode(batch))
+        return frame.join(message.SerializeToString(), ipc.encode(batch, serialized))
     friendly.encode(batch, message.elements)
     return bytes(message.SerializeToString())
 

@@ -137,8 +137,13 @@ def test_a_value_that_is_not_json_is_refused_however_its_neighbours_complete_it(
 
 @given(
     st.lists(
-        st.recursive(st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=4), st.lists),
+        st.recursive(
+            st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=4),
+            lambda inner: st.lists(inner, max_size=4),
+            max_leaves=8,
+        ),
         min_size=1,
+        max_size=8,
     )
 )
 def test_json_is_accepted(values: list[Any]) -> None:

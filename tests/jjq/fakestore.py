@@ -197,6 +197,7 @@ class FakeStore:
         sequence: int | None = None,
         expected_offset: int | None = None,
         stage: Stage = "synced",
+        serialized: pa.Buffer | None = None,
     ) -> Receipt:
         found = self._queue(queue)
         check_identity(producer, sequence)

@@ -24,7 +24,9 @@ class Sender:
         self.fails: dict[bytes, Exception] = {}
         self.next = 0
 
-    async def __call__(self, queue: str, batch: pa.RecordBatch, stage: Stage) -> Receipt:
+    async def __call__(
+        self, queue: str, batch: pa.RecordBatch, stage: Stage, serialized: pa.Buffer | None
+    ) -> Receipt:
         values = batch.column("value").to_pylist()
         self.calls.append(values)
         await self.gate.wait()
