@@ -37,6 +37,10 @@ class File(Protocol):
         """Make content and size durable."""
         ...
 
+    def forget(self) -> None:
+        """Nobody will read what was synced for a while: the system need not keep it in memory."""
+        ...
+
     def size(self) -> int: ...
 
     def close(self) -> None: ...
@@ -167,6 +171,10 @@ class RealFile:
 
     def sync(self) -> None:
         os.fdatasync(self._descriptor)
+
+    def forget(self) -> None:
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size

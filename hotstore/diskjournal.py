@@ -155,7 +155,7 @@ class DiskJournal:
         with self._poisoning("preparing a segment"):
             writer = self._spares.take(self._synced_upto)
         self._active = writer
-        active.close()
+        self._spares.dismiss(active)
         failpoint.reach("journal.rolled")
         return writer
 

@@ -18,6 +18,7 @@ LIVE: Final = "seg"  # has, or may get, batches
 FREE: Final = "free"  # of full size, content worthless: the next life of the file starts here
 NEW: Final = "tmp"  # not yet of full size
 QUARANTINE: Final = "quarantine"
+_ZEROS: Final = memoryview(bytes(ZERO_BYTES))
 _NAME: Final = re.compile(r"([0-9]{20})\.(seg|free|tmp)")
 
 
@@ -50,7 +51,7 @@ def zeroed(disk: Disk, number: int, segment_bytes: int) -> str:
         try:
             for position in range(0, segment_bytes, ZERO_BYTES):
                 length = min(ZERO_BYTES, segment_bytes - position)
-                write_all(file, position, [bytes(length)], length)
+                write_all(file, position, [_ZEROS[:length]], length)
             file.sync()
         finally:
             file.close()
@@ -122,6 +123,11 @@ class Writer:
 
     def sync(self) -> None:
         self._file.sync()
+
+    def dismiss(self) -> None:
+        """The segment is full, and synced: it will only be read after a crash."""
+        self._file.forget()
+        self._file.close()
 
     def close(self) -> None:
         self._file.close()

@@ -263,6 +263,9 @@ class SimFile:
         self._alive()
         return len(self._inode.cache)
 
+    def forget(self) -> None:
+        """Nothing that would show."""
+
     def close(self) -> None:
         """Nothing to give back."""
 

@@ -41,7 +41,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     python = scratch / "python"
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{HERE / "warm.py"}" "$@"\n')
     python.chmod(0o755)
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = str(python)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = (
         SparkSession.builder.master("local[2, 2]")
