@@ -27,7 +27,7 @@ CALLS_MAX: Final = 10_000  # open calls of all connections; further ones get RES
 STREAM_BYTES_MAX: Final = (
     64 * MIB
 )  # unanswered pushes of one PushStream; it is not read further while it has more
-STREAM_PUSHES_MAX: Final = 1_024
+STREAM_PUSHES_MAX: Final = 1_024  # … or more of them, and as many in one message
 STREAM_PRODUCERS_MAX: Final = 1_000
 POP_STREAM_MAX: Final = 64  # unanswered pops of one PopStream; it is not read further while it has as many
 IDLE_SECONDS: Final = 1_800.0  # a connection without calls is closed
@@ -38,6 +38,7 @@ WATCH_SECONDS: Final = 10.0  # how soon a Subscribe stream notices that another 
 MESSAGE_FIELDS_MAX: Final = 64  # at the top level; no message of ours has as many
 ERROR_BYTES_MAX: Final = 1_000  # an error travels in trailers, three times encoded
 STREAM_MESSAGE_BYTES: Final = 512 * KIB  # elements in a message of a stream: the quickest size, measured
+STREAM_MESSAGE_PUSHES: Final = 64  # pushes that our client sends in one, at most
 WAIT_SECONDS_MAX: Final = 3_600.0
 PAGE_MAX: Final = 10_000  # entries of a list; the longest (subscribers, all names at their limit) take 8 MB
 
@@ -67,6 +68,7 @@ CONFIRM_SECONDS: Final = 0.01  # confirmations of a subscriber that are made wit
 CREDIT_ELEMENTS: Final = 100_000
 CREDIT_BYTES: Final = 16 * MIB
 
+check(STREAM_MESSAGE_PUSHES <= STREAM_PUSHES_MAX, "our own clients would be refused")
 check(BATCH_BYTES_MAX < STREAM_BYTES_MAX, "a stream must hold a batch")
 check(9 * ERROR_BYTES_MAX < METADATA_BYTES_MAX, "an error must fit into trailers")
 check(CLIENT_KEEPALIVE_SECONDS > PING_SECONDS_MIN, "our own clients would be cut off")

@@ -19,12 +19,14 @@ from coldstore.answers import Receipt
 from coldstore.chance import Chance
 from coldstore.errors import Conflict, Exhausted, JjqError, Unavailable
 from coldstore.limits import PRODUCER_RECEIPTS_MAX
+from jjq.limits import STREAM_MESSAGE_BYTES, STREAM_MESSAGE_PUSHES
 from jjq.remote.link import Link
 from jjq.remote.received import received
 from jjq.remote.retry import Backoff
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.info import receipt_in
 from jjq.wire.message import parse
+from jjq.wire.pushes import joined
 from jjq.wire.status import error_in
 
 Call = grpc.aio.StreamStreamCall[bytes, bytes]
@@ -56,6 +58,7 @@ class Pipeline:
         self._sent: deque[Push] = deque()
         self._refused: dict[str, JjqError] = {}  # producers that wait for another attempt
         self._leaving = False  # the present stream, for a new one
+        self._several = False  # the server takes several pushes in one message
         self._more = asyncio.Event()
         self._room = asyncio.Event()
         self._gate = asyncio.Lock()  # first come, first sent, also when there is no room
@@ -117,7 +120,7 @@ class Pipeline:
         self._unsent = deque(self._pending)
         self._sent.clear()
         self._refused.clear()
-        self._leaving = False
+        self._leaving = self._several = False
         with self._link.stream(self._queue) as lane:
             call: Call = lane.both_streams("PushStream")()
             sender = asyncio.create_task(self._send(call), name="jjq-sender")
@@ -149,13 +152,26 @@ class Pipeline:
                     self._more.clear()
                     await self._more.wait()
                     continue
-                push = self._unsent.popleft()
-                self._sent.append(push)
-                await call.write(push.raw)
+                await call.write(joined([push.raw for push in self._leave()]))
             await call.done_writing()
+
+    def _leave(self) -> list[Push]:
+        """What goes into the next message: one push, or what waits if the server takes several."""
+        pushes: list[Push] = []
+        size = 0
+        while self._unsent and len(self._sent) < PRODUCER_RECEIPTS_MAX:
+            size += len(self._unsent[0].raw)
+            if pushes and (
+                not self._several or size > STREAM_MESSAGE_BYTES or len(pushes) == STREAM_MESSAGE_PUSHES
+            ):
+                break
+            pushes.append(self._unsent.popleft())
+            self._sent.append(pushes[-1])
+        return pushes
 
     def _take(self, response: pb.PushStreamResponse) -> None:
         self._link.learn(self._queue, response.owner)
+        self._several = response.several
         for result in response.results:
             push = self._sent.popleft()
             if result.WhichOneof("result") == "receipt":

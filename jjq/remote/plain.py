@@ -8,12 +8,13 @@ waiting.
 from __future__ import annotations
 
 from coldstore.answers import Receipt
-from jjq.limits import PLAIN_STREAMS_MAX
+from jjq.limits import PLAIN_STREAMS_MAX, STREAM_MESSAGE_BYTES, STREAM_MESSAGE_PUSHES
 from jjq.remote.link import Link
 from jjq.remote.streams import Stream, Streams
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.info import receipt_in
 from jjq.wire.message import parse
+from jjq.wire.pushes import joined
 from jjq.wire.status import error_in
 
 
@@ -21,13 +22,27 @@ class PlainStream(Stream[bytes, Receipt]):
     """The plain pushes to one queue."""
 
     method = "PushStream"
+    _several = False  # the server takes several pushes in one message
 
     def _message(self) -> bytes | None:
-        return next((raw for _, raw in self._leaving()), None)
+        raws: list[bytes] = []
+        size = 0
+        for _, raw in self._leaving():
+            raws.append(raw)
+            size += len(raw)
+            behind = len(self._unsent[0][0]) if self._unsent else 0
+            if (
+                not self._several
+                or size + behind > STREAM_MESSAGE_BYTES
+                or len(raws) == STREAM_MESSAGE_PUSHES
+            ):
+                break
+        return joined(raws) if raws else None
 
     def _heard(self, raw: bytes) -> None:
         response = parse(pb.PushStreamResponse, raw)
         self._link.learn(self._queue, response.owner)
+        self._several = response.several
         for result in response.results:
             done = result.WhichOneof("result") == "receipt"
             self._settled(

@@ -25,7 +25,9 @@ from jjq.server.guard import Call
 from jjq.server.hints import Hint
 from jjq.server.verbs import decode_push, push
 from jjq.v1 import jjq_pb2 as pb
+from jjq.wire.frame import Span
 from jjq.wire.info import receipt_out
+from jjq.wire.pushes import apart
 from jjq.wire.status import error_out
 
 Outcome = asyncio.Future[Receipt]
@@ -91,14 +93,15 @@ class PushStream(Duplex):
             raw = await self._drain.wait(self._call.read())
             if raw is None:
                 return
-            outcome = await self._submit(raw)
-            self._bytes += len(raw)
-            self._waiting.append((outcome, len(raw), self._clock.monotonic()))
-            self._changed.set()
+            for span in apart(raw):
+                outcome = await self._submit(span)
+                self._bytes += span.size
+                self._waiting.append((outcome, span.size, self._clock.monotonic()))
+                self._changed.set()
 
-    async def _submit(self, raw: bytes) -> Outcome:
+    async def _submit(self, span: Span) -> Outcome:
         try:
-            request, payload = decode_push(raw)
+            request, payload = decode_push(span)
             self._queue = request.queue or self._queue
             producer = request.producer if request.HasField("producer") else None
             first = producer is not None and await self._order.admit(producer, request.sequence)
@@ -122,7 +125,7 @@ class PushStream(Duplex):
                 self._changed.clear()
                 await self._changed.wait()
             await self._enough()
-            reply = pb.PushStreamResponse(owner=self._hint(self._queue))
+            reply = pb.PushStreamResponse(owner=self._hint(self._queue), several=True)
             now = self._clock.monotonic()
             while self._waiting and self._waiting[0][0].done():
                 outcome, size, began = self._waiting.popleft()

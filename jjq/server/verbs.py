@@ -17,6 +17,7 @@ from jjq.server.streams import Streams
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import info
 from jjq.wire.enums import CONTENT, FORM, STAGE
+from jjq.wire.frame import Span
 from jjq.wire.message import decode_serialized, encode, parse, queue_of
 from jjq.wire.pages import Page
 
@@ -44,9 +45,11 @@ async def push(store: Store, request: pb.PushRequest, payload: PushPayload, queu
     )
 
 
-def decode_push(raw: bytes) -> tuple[pb.PushRequest, PushPayload]:
+def decode_push(span: Span) -> tuple[pb.PushRequest, PushPayload]:
     """A push and its payload, which is not optional."""
-    request, batch, serialized = decode_serialized(pb.PushRequest, raw)
+    request, batch, serialized = decode_serialized(pb.PushRequest, *span)
+    if request.pushes:
+        raise InvalidInput("pushes stand in a request of a PushStream, and by themselves")
     if batch is None:
         raise InvalidInput("the push has no batch: send elements or arrow")
     return request, PushPayload(batch, serialized)
@@ -193,7 +196,7 @@ class Verbs:
     # Elements -------------------------------------------------------------------------------------
 
     async def _push(self, raw: bytes) -> bytes:
-        request, payload = decode_push(raw)
+        request, payload = decode_push(Span(raw, 0, len(raw)))
         receipt = await push(self._store, request, payload, request.queue)
         self._pushed(payload.batch.num_rows)
         reply = pb.PushResponse(receipt=info.receipt_out(receipt), owner=self._hint(request.queue))

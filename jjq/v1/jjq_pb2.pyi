@@ -365,12 +365,13 @@ class ConfirmResponse(_message.Message):
     def __init__(self, owner: _Optional[str] = ...) -> None: ...
 
 class PushRequest(_message.Message):
-    __slots__ = ("queue", "producer", "sequence", "expected_offset", "stage", "elements", "arrow", "padding")
+    __slots__ = ("queue", "producer", "sequence", "expected_offset", "stage", "pushes", "elements", "arrow", "padding")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_OFFSET_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
+    PUSHES_FIELD_NUMBER: _ClassVar[int]
     ELEMENTS_FIELD_NUMBER: _ClassVar[int]
     ARROW_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -379,10 +380,11 @@ class PushRequest(_message.Message):
     sequence: int
     expected_offset: int
     stage: Stage
+    pushes: _containers.RepeatedCompositeFieldContainer[PushRequest]
     elements: Elements
     arrow: ArrowBatch
     padding: bytes
-    def __init__(self, queue: _Optional[str] = ..., producer: _Optional[str] = ..., sequence: _Optional[int] = ..., expected_offset: _Optional[int] = ..., stage: _Optional[_Union[Stage, str]] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, queue: _Optional[str] = ..., producer: _Optional[str] = ..., sequence: _Optional[int] = ..., expected_offset: _Optional[int] = ..., stage: _Optional[_Union[Stage, str]] = ..., pushes: _Optional[_Iterable[_Union[PushRequest, _Mapping]]] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., padding: _Optional[bytes] = ...) -> None: ...
 
 class Receipt(_message.Message):
     __slots__ = ("first_offset", "count", "timestamp_us", "stage", "duplicate")
@@ -415,12 +417,14 @@ class PushResult(_message.Message):
     def __init__(self, receipt: _Optional[_Union[Receipt, _Mapping]] = ..., error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
 
 class PushStreamResponse(_message.Message):
-    __slots__ = ("results", "owner")
+    __slots__ = ("results", "several", "owner")
     RESULTS_FIELD_NUMBER: _ClassVar[int]
+    SEVERAL_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     results: _containers.RepeatedCompositeFieldContainer[PushResult]
+    several: bool
     owner: str
-    def __init__(self, results: _Optional[_Iterable[_Union[PushResult, _Mapping]]] = ..., owner: _Optional[str] = ...) -> None: ...
+    def __init__(self, results: _Optional[_Iterable[_Union[PushResult, _Mapping]]] = ..., several: _Optional[bool] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class PopRequest(_message.Message):
     __slots__ = ("subscriber", "max", "wait_seconds", "position", "form")

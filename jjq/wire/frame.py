@@ -26,21 +26,25 @@ from jjq.v1 import jjq_pb2 as pb
 
 _ARROW_TAG: Final = 15 << 3 | 2
 _ELEMENTS_TAG: Final = 14 << 3 | 2
-_PADDING_TAG: Final = 13 << 3 | 2
+PADDING_TAG: Final = 13 << 3 | 2
 _IPC_TAG: Final = 1 << 3 | 2
 _FIXED: Final = {1: 8, 5: 4}  # wire types of fixed width
-_PADDING: Final = [bytes((_PADDING_TAG, size)) + bytes(size) for size in range(8)]
+_PADDING: Final = [bytes((PADDING_TAG, size)) + bytes(size) for size in range(8)]
 
 
 class Span(NamedTuple):
-    """An Arrow IPC stream: `raw[begin:end]`."""
+    """Part of a message: `raw[begin:end]`."""
 
     raw: bytes
     begin: int
     end: int
 
+    @property
+    def size(self) -> int:
+        return self.end - self.begin
+
     def buffer(self) -> pa.Buffer:
-        return pa.py_buffer(self.raw).slice(self.begin, self.end - self.begin)
+        return pa.py_buffer(self.raw).slice(self.begin, self.size)
 
 
 def join(head: bytes, stream: Sequence[bytes | pa.Buffer]) -> bytes:

@@ -38,9 +38,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     import jjq.spark
 
     scratch = tmp_path_factory.mktemp("spark")
-    python = scratch / "python"
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{HERE / "warm.py"}" "$@"\n')
-    python.chmod(0o755)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = (

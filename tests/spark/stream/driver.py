@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
@@ -26,17 +27,22 @@ def main(source: str, sink: str, checkpoint: str) -> None:
         .getOrCreate()
     )
     jjq.spark.register(spark)
-    frame = spark.readStream.format("jjq").options(**json.loads(source)).load()
+    copy(spark, json.loads(source), json.loads(sink), checkpoint)
+    spark.stop()
+
+
+def copy(spark: SparkSession, source: Mapping[str, str], sink: Mapping[str, str], checkpoint: str) -> None:
+    """From queue to queue, from where the checkpoint says until everything is copied."""
+    frame = spark.readStream.format("jjq").options(**source).load()
     query = (
         frame.select("key", "value", "headers")
         .writeStream.format("jjq")
-        .options(**json.loads(sink))
+        .options(**sink)
         .option("checkpointLocation", checkpoint)
         .trigger(availableNow=True)
         .start()
     )
     query.awaitTermination()
-    spark.stop()
 
 
 if __name__ == "__main__":

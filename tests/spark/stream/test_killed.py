@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,15 +18,21 @@ from coldstore.limits import BLOCK_BYTES_MIN
 from tests.servers.jjq_server import clean_environment
 from tests.servers.waiting import wait_until
 from tests.spark.serving import Serving
+from tests.spark.stream.driver import copy as go_on
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 COUNT = 6_000
 
 
 @contextmanager
-def driver(source: dict[str, str], sink: dict[str, str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def driver(
+    source: dict[str, str], sink: dict[str, str], checkpoint: Path
+) -> Iterator[subprocess.Popen[bytes]]:
     """Spark in a session of its own; whatever is left of it in the end is killed."""
-    arguments = [json.dumps(source), json.dumps(sink), str(folder / "checkpoint")]
-    with (folder / "driver.log").open("ab") as log:
+    arguments = [json.dumps(source), json.dumps(sink), str(checkpoint)]
+    with checkpoint.with_name("driver.log").open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.spark.stream.driver", *arguments],
             stdin=subprocess.DEVNULL,
@@ -44,7 +51,7 @@ def driver(source: dict[str, str], sink: dict[str, str], folder: Path) -> Iterat
 
 @pytest.mark.timeout(300)
 def test_a_killed_stream_from_queue_to_queue_leaves_nothing_out_and_nothing_double(
-    serving: Serving, tmp_path: Path
+    spark: SparkSession, serving: Serving, tmp_path: Path
 ) -> None:
     source = serving.new_queue(block_bytes=BLOCK_BYTES_MIN)
     copy = serving.new_queue()
@@ -53,18 +60,19 @@ def test_a_killed_stream_from_queue_to_queue_leaves_nothing_out_and_nothing_doub
     serving.client.push(source, values[COUNT // 2 :])
     options = serving.options(source, root=serving.root)
 
-    with driver(options | {"maxOffsetsPerTrigger": "500"}, serving.options(copy), tmp_path) as spark:
+    sink, checkpoint = serving.options(copy), tmp_path / "checkpoint"
+    with driver(options | {"maxOffsetsPerTrigger": "500"}, sink, checkpoint) as killed:
         wait_until(
-            lambda: serving.client.get_queue(copy).next_offset >= 1_000 or spark.poll() is not None,
+            lambda: serving.client.get_queue(copy).next_offset >= 1_000 or killed.poll() is not None,
             "some batches were copied",
             120,
         )
-        assert spark.poll() is None, (tmp_path / "driver.log").read_text()[-2_000:]
-        os.killpg(spark.pid, signal.SIGKILL)
-        spark.wait()
+        assert killed.poll() is None, (tmp_path / "driver.log").read_text()[-2_000:]
+        os.killpg(killed.pid, signal.SIGKILL)
+        killed.wait()
     copied = serving.client.get_queue(copy).next_offset
     assert copied < COUNT  # or this would prove nothing
 
-    with driver(options | {"maxOffsetsPerTrigger": "3000"}, serving.options(copy), tmp_path) as spark:
-        assert spark.wait(150) == 0, (tmp_path / "driver.log").read_text()[-2_000:]
+    # Another Spark goes on, by the checkpoint alone
+    go_on(spark, options | {"maxOffsetsPerTrigger": "3000"}, sink, str(checkpoint))
     assert sorted(serving.values(copy)) == values
