@@ -34,6 +34,10 @@ PRODUCERS_MAX: Final = 10_000
 
 CHECKPOINT_ROWS: Final = 500  # in one record, so that no group waits for a long one
 
+# Of the elements that a replay takes from the tail at once: pushes are copied together, and what is copied is
+# soon copied again for the wire. With 4 MiB it has left the caches by then, and a third of the rate is lost.
+TAIL_READ_BYTES: Final = 1 * MIB
+
 MOVE_BYTES: Final = 2 * MIB  # unsealed bytes of a queue with which its move may begin: they make the pause
 
 EXPECTED_QUEUES_MAX: Final = 64  # whose blocks are known before they arrive from another node

@@ -18,6 +18,7 @@ from coldstore.errors import Conflict, NotFound, OutOfRange, check
 from coldstore.limits import READ_BATCH_BYTES
 from hotstore.entries import Moves
 from hotstore.hotblocks import HotBlocks
+from hotstore.limits import TAIL_READ_BYTES
 from hotstore.port import Popped
 from hotstore.queue import HotQueue
 from hotstore.subscriber import Subscriber
@@ -88,7 +89,7 @@ class Reading:
             subscriber.used, subscriber.asleep = self._clock.monotonic(), False
             start, most = self._range(subscriber, position, rows)
             if start < queue.next:
-                batch = self._at_hand(queue, start, most, subscriber)
+                batch = self._at_hand(queue, start, most, subscriber, READ_BATCH_BYTES)
                 if batch is not None:
                     return Popped(batch, start, start + batch.num_rows)
                 await self._blocks.get(queue, start, subscriber)
@@ -108,11 +109,14 @@ class Reading:
             f"but the request says {position}: another reader or a seek moved it; get it and go on from there"
         )
 
-    def _at_hand(self, queue: HotQueue, start: int, rows: int, reader: object) -> pa.RecordBatch | None:
+    def _at_hand(
+        self, queue: HotQueue, start: int, rows: int, reader: object, gather_bytes: int
+    ) -> pa.RecordBatch | None:
+        """What is in memory; of pushes that lie apart, up to `gather_bytes` are copied together."""
         block = queue.in_memory(start)
         if block is not None:
             self._blocks.leave(reader)
-            return block.slice(start, rows, READ_BATCH_BYTES)
+            return block.slice(start, rows, gather_bytes)
         hot = self._blocks.find(queue, start)
         if hot is None:
             return None
@@ -132,7 +136,9 @@ class Reading:
                     await queue.changed()
                     continue
                 rows = _ALL_ROWS if end is None else end - position
-                batch = self._at_hand(queue, position, min(rows, queue.next - position), reader)
+                batch = self._at_hand(
+                    queue, position, min(rows, queue.next - position), reader, TAIL_READ_BYTES
+                )
                 if batch is None:
                     await self._blocks.get(queue, position, reader)
                     continue
