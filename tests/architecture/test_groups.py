@@ -23,7 +23,8 @@ def test_marked(number):
 def test_a_group_has_one_worker(tmp_path: Path) -> None:
     (tmp_path / "test_marked.py").write_text(MARKED)
     outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    groups = ["-n", "2", "--dist", "loadgroup"]
+    outside["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # three processes, which need none but this one
+    groups = ["-p", "xdist.plugin", "-n", "2", "--dist", "loadgroup"]
     alone = ["-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(tmp_path)]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *groups, *alone, str(tmp_path)],

@@ -6,7 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -33,6 +34,7 @@ class JjqServer:
         self._flags: Sequence[str] = (*(SMALL if small else ()), *flags)
         self._environment = environment or {}
         self._process: subprocess.Popen[bytes] | None = None
+        self._seen = 0  # of the log, before the last start
         folder.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -42,8 +44,13 @@ class JjqServer:
 
     def start(self) -> Self:
         """Start, and wait until it says that it listens."""
+        self.launch()
+        return self.await_listening()
+
+    def launch(self) -> None:
+        """Start, and wait for nothing."""
         command = [sys.executable, "-m", "jjq", "serve", "--data", str(self.data), "--listen", self.address]
-        seen = self.log.stat().st_size if self.log.exists() else 0
+        self._seen = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, *self._flags],
@@ -52,9 +59,15 @@ class JjqServer:
                 stderr=subprocess.STDOUT,
                 env=clean_environment(**self._environment),
             )
+
+    def await_listening(self) -> Self:
+        """Wait until it says that it listens."""
         try:
             wait_until(
-                lambda: b"jjq listens on" in self.log.read_bytes()[seen:] or self.process.poll() is not None,
+                lambda: (
+                    b"jjq listens on" in self.log.read_bytes()[self._seen :]
+                    or self.process.poll() is not None
+                ),
                 "jjq listens",
                 60,
             )
@@ -85,3 +98,15 @@ class JjqServer:
     def __exit__(self, *_: object) -> None:
         if self._process is not None and self._process.poll() is None:
             self.kill()
+
+
+@contextmanager
+def together(*servers: JjqServer) -> Iterator[None]:
+    """Servers that start side by side, which takes little longer than one."""
+    with ExitStack() as stack:
+        for server in servers:
+            stack.push(server)
+            server.launch()
+        for server in servers:
+            server.await_listening()
+        yield

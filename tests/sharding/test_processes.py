@@ -20,11 +20,12 @@ from jjq.remote.settings import RemoteSettings
 from jjq.wire.services import OPERATOR
 from sharding import shards
 from tests.servers.faultproxy import running_proxy
-from tests.servers.jjq_server import JjqServer
+from tests.servers.jjq_server import JjqServer, together
 from tests.servers.s3 import S3Server
 from tests.servers.waiting import wait_until
 
-LEASE = ("--lease-seconds", "2")
+# What is under way when a node stops gets no long time: it would not be acknowledged in the end.
+QUICK = ("--lease-seconds", "2", "--grace-seconds", "1")
 
 pytestmark = pytest.mark.xdist_group("sharding-processes")
 
@@ -51,7 +52,7 @@ class Nodes:
             endpoint or self.s3.endpoint,
         )
         return JjqServer(
-            self._folder / name, *cold, "--node", name, "--journal", journal, *LEASE, environment=keys
+            self._folder / name, *cold, "--node", name, "--journal", journal, *QUICK, environment=keys
         )
 
     def owner(self, queue: str) -> str | None:
@@ -139,7 +140,8 @@ def test_one_node_with_its_journal_on_object_storage_survives_kill_nine(nodes: N
 
 
 def test_the_owner_is_killed_under_load(nodes: Nodes) -> None:
-    with nodes.make("a") as a, nodes.make("b") as b:
+    a, b = nodes.make("a"), nodes.make("b")
+    with together(a, b):
         with jjq.connect(a.address) as client:
             client.create_queue("orders")
         owner, other = (a, b) if nodes.owner("orders") == "a" else (b, a)
@@ -157,7 +159,8 @@ def test_the_owner_is_killed_under_load(nodes: Nodes) -> None:
 
 
 def test_a_node_that_was_paused_past_its_lease_acknowledges_nothing_any_more(nodes: Nodes) -> None:
-    with nodes.make("a") as a, nodes.make("b") as b:
+    a, b = nodes.make("a"), nodes.make("b")
+    with together(a, b):
         with jjq.connect(a.address) as client:
             client.create_queue("orders")
         owner, other = (a, b) if nodes.owner("orders") == "a" else (b, a)

@@ -23,7 +23,7 @@ def test_nodes_are_one_cluster_over_s3_and_stop_together(tmp_path: Path) -> None
         [*command, "--port", str(first), "--s3-port", str(s3)],
         stdout=subprocess.PIPE,
         text=True,
-        env=clean_environment(),
+        env=clean_environment(JJQ_GRACE_SECONDS="1"),
     ) as process:
         try:
             assert process.stdout is not None

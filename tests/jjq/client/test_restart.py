@@ -21,7 +21,7 @@ def all_values(client: jjq.Client, queue: str = "orders") -> list[bytes]:
 def test_kill_nine_in_the_middle_of_a_producer_loses_nothing_and_duplicates_nothing(
     server: JjqServer,
 ) -> None:
-    count = 200_000
+    count = 100_000
     with jjq.connect(server.address) as client:
         client.create_queue("orders")
         progress = threading.Event()
@@ -34,7 +34,7 @@ def test_kill_nine_in_the_middle_of_a_producer_loses_nothing_and_duplicates_noth
             ) as producer:
                 for n in range(count):
                     futures.append(producer.push(b"%d" % n))
-                    if n % 20_000 == 19_999:
+                    if n % 10_000 == 9_999:
                         progress.set()
 
         thread = threading.Thread(target=produce)

@@ -12,7 +12,7 @@ import pytest
 import jjq
 from coldstore.chance import SystemChance
 from tests.jjq.cli.command import Command
-from tests.servers.jjq_server import JjqServer
+from tests.servers.jjq_server import JjqServer, together
 from tests.servers.s3 import S3Server
 from tests.servers.waiting import wait_until
 
@@ -27,7 +27,7 @@ class Processes:
         keys = {"JJQ_S3_ACCESS_KEY": seaweed.access_key, "JJQ_S3_SECRET_KEY": seaweed.secret_key}
         common = (
             "--cold", f"s3://{seaweed.bucket}/c-{SystemChance().token()}", "--s3-endpoint", seaweed.endpoint,
-            "--s3-region", seaweed.region, "--journal", "s3", "--lease-seconds", "3", "--grace-seconds", "2",
+            "--s3-region", seaweed.region, "--journal", "s3", "--lease-seconds", "6", "--grace-seconds", "1",
         )  # fmt: skip
         self.folder = folder
         self.servers = {
@@ -54,10 +54,10 @@ def nodes(tmp_path_factory: pytest.TempPathFactory, seaweed: S3Server) -> Iterat
     """Two nodes that run and one that does not yet; for all tests, which come in this order."""
     made = Processes(tmp_path_factory.mktemp("cluster"), seaweed)
     with ExitStack() as stack:
-        for name in NAMES[:2]:
-            stack.enter_context(made.servers[name])
+        stack.enter_context(together(*(made.servers[name] for name in NAMES[:2])))
         stack.callback(made.servers["n3"].__exit__, None, None, None)
-        wait_until(lambda: made.alive("n1") == {"n1", "n2"}, "the nodes see each other")
+        for name in NAMES[:2]:  # each of them answers for what it sees
+            wait_until(lambda name=name: made.alive(name) == {"n1", "n2"}, "the nodes see each other")  # type: ignore[misc]
         yield made
 
 

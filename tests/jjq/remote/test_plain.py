@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+import grpc
 import pytest
 
 from coldstore.answers import Receipt
@@ -49,6 +50,18 @@ async def unheard(far: Far) -> asyncio.Future[Receipt]:
     return push
 
 
+async def cut_off(far: Far) -> None:
+    """Cut, and wait until the client knows: of what it still sends on the old connection the outcome is unknown."""
+    _, proxy, remote = far
+    ready, connections = grpc.ChannelConnectivity.READY, proxy.connections
+    lanes = [lane for known in remote._link._lanes.values() for lane in known]
+    proxy.cut_swallowed()
+    await until(lambda: not streams(remote))
+    await until(
+        lambda: proxy.connections > connections or ready not in {lane._channel.get_state() for lane in lanes}
+    )
+
+
 async def test_the_second_push_opens_a_stream_and_the_others_use_it(jjq: Served) -> None:
     await jjq.remote.create_queue("orders")
     assert (await jjq.remote.push("orders", values(b"0"))).first_offset == 0
@@ -87,10 +100,10 @@ async def test_a_refusal_that_passes_is_waited_out() -> None:
 
 
 async def test_what_is_on_its_way_when_the_connection_breaks_is_not_sent_again(far: Far) -> None:
-    fake, proxy, remote = far
+    fake, _, remote = far
     await warm(remote)
     push = await unheard(far)
-    proxy.cut_swallowed()
+    await cut_off(far)
     with pytest.raises(Unavailable):
         await push
     assert (await fake.store.get_queue("orders")).next_offset == 3
@@ -98,11 +111,10 @@ async def test_what_is_on_its_way_when_the_connection_breaks_is_not_sent_again(f
 
 
 async def test_a_connection_that_breaks_in_between_is_not_seen(far: Far) -> None:
-    _, proxy, remote = far
+    _, _, remote = far
     await warm(remote)
     for n in range(2, 6):
-        proxy.cut()
-        await until(lambda: not streams(remote))
+        await cut_off(far)
         assert (await remote.push("orders", values(b"x"))).first_offset == n
 
 
