@@ -16,6 +16,7 @@ import sysconfig
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -26,11 +27,15 @@ from coldstore.errors import InvalidInput, JjqError, Unavailable
 from jjq.cli import exits
 from jjq.limits import PORT
 
+_S3 = "s3"  # its name among the processes
 _BUCKET = "jjq"
 _COLD = f"s3://{_BUCKET}/cluster"
 _KEYS = {"JJQ_S3_ACCESS_KEY": "jjq", "JJQ_S3_SECRET_KEY": "jjq-local-only"}
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 30.0
+# SeaweedFS takes 15 s to end by itself. When it is asked to, nobody writes any more, and what was written to
+# files survives a kill.
+_S3_STOP_SECONDS = 2.0
 
 app = App(name="jjq-cluster", help_format="markdown", version_flags=[])
 
@@ -80,10 +85,10 @@ class Cluster:
         return exits.OK
 
     def close(self) -> None:
-        for process in reversed(self._running.values()):
+        for name, process in reversed(self._running.items()):
             process.terminate()
             try:
-                process.wait(_STOP_SECONDS)
+                process.wait(_S3_STOP_SECONDS if name == _S3 else _STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -123,6 +128,8 @@ def cluster(
         endpoint = _start_s3(started, s3_port)
         for n in range(nodes):
             _start_node(started, f"node-{n + 1}", port + n, endpoint, journal)
+        for n in range(nodes):
+            started.wait_ready(f"node-{n + 1}", partial(_listens, port + n))
         _say(f"S3 on {endpoint}, bucket {_BUCKET}; data and logs in {started.folder}")
         for n in range(nodes):
             _say(f"node-{n + 1} on 127.0.0.1:{port + n}")
@@ -142,7 +149,6 @@ def _start_node(cluster: Cluster, name: str, port: int, endpoint: str, journal: 
     }
     command = [sys.executable, "-m", "jjq", "serve", *(word for flag in flags.items() for word in flag)]
     cluster.start(name, command, _KEYS)
-    cluster.wait_ready(name, lambda: _listens(port))
 
 
 def _start_s3(cluster: Cluster, port: int) -> str:
@@ -164,9 +170,9 @@ def _start_s3(cluster: Cluster, port: int) -> str:
     command += ["-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false", "-volume.max=200"]
     command += ["-volume.preStopSeconds=0"]
     command += ["-master.volumeSizeLimitMB=1024", "-master.electionTimeout=1s", *_inner_ports()]
-    cluster.start("s3", command, {"WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"})
+    cluster.start(_S3, command, {"WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"})
     endpoint = f"http://127.0.0.1:{port}"
-    cluster.wait_ready("s3", lambda: _make_bucket(endpoint))
+    cluster.wait_ready(_S3, lambda: _make_bucket(endpoint))
     return endpoint
 
 

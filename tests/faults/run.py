@@ -42,6 +42,9 @@ from tests.servers.waiting import wait_until
 
 RUNNER, FINAL, TWIN = 900, 901, 902  # process ids of the run itself
 REVIVE_SECONDS = (15.0, 60.0)  # alone, and among others: with a busy machine they may believe each other dead
+# With a mistake in the server perhaps nothing goes on for ever, which is then what was to be shown.
+PROGRESS_SECONDS = (15.0, 3.0)  # that clients get to go on, without and with a mistake
+MISTAKEN_SECONDS = 6.0  # that a queue of a server with a mistake gets
 _PAUSE = threading.Event()
 
 
@@ -67,7 +70,7 @@ class Run:
         self._clock = SystemClock()
         self._history = folder / "history"
         self._file = open_history(self._history, "run")
-        self._patience = 15.0
+        self._patience = PROGRESS_SECONDS[plan.bug is not None]
         (folder / "run.json").write_bytes(orjson.dumps(asdict(plan)))
 
     def now_ns(self) -> int:
@@ -176,12 +179,10 @@ class Run:
         """Nothing is wrong any more, and nothing was restarted for it: every queue takes a push."""
         self.pen(RUNNER).note("alive", next(iter(QUEUES)))
         alive = []
+        seconds = REVIVE_SECONDS[len(cluster.nodes) > 1] if self.plan.bug is None else MISTAKEN_SECONDS
         for n, node in enumerate(cluster.nodes):  # any of them answers
             async with Reader(node.listens, self.pen(RUNNER + 10 + n)) as reader:
-                alive += [
-                    await reader.push(queue, seconds=REVIVE_SECONDS[len(cluster.nodes) > 1])
-                    for queue in QUEUES
-                ]
+                alive += [await reader.push(queue, seconds=seconds) for queue in QUEUES]
         return all(alive)
 
     def _restart(self, cluster: Cluster) -> None:
