@@ -27,7 +27,7 @@ IN_FLIGHT = 64
 def limits(root: Path, scale: Scale) -> list[Row]:
     """Measured in turns with nothing else."""
     root.mkdir(parents=True, exist_ok=True)
-    return [*_disk(root, scale), *asyncio.run(_echo(scale)), *_parquet(root, scale)]
+    return [*_disk(root, scale), *_paced(root, scale), *asyncio.run(_echo(scale)), *_parquet(root, scale)]
 
 
 def _disk(root: Path, scale: Scale) -> list[Row]:
@@ -38,6 +38,25 @@ def _disk(root: Path, scale: Scale) -> list[Row]:
         machine.close()
         rows.append(Row(f"write {label} + fdatasync", statistics.median(times) * 1e3, "ms"))
     return rows
+
+
+def _paced(root: Path, scale: Scale) -> list[Row]:
+    """As the latency from push to subscriber is measured, with nothing between but the disk: no system is better."""
+    machine = Machine(root / "paced", 100)
+    late = []
+    began = time.perf_counter()
+    for n in range(int(scale.rate * scale.latency_seconds)):
+        due = began + n / scale.rate
+        time.sleep(max(0.0, due - time.perf_counter()))
+        machine.write()
+        late.append(time.perf_counter() - due)
+    machine.close()
+    late.sort()
+    name = f"write 100 B + fdatasync at {scale.rate}/s, from when it is due"
+    return [
+        Row(f"{name}, p50", statistics.median(late) * 1e3, "ms"),
+        Row(f"{name}, p99", late[len(late) * 99 // 100] * 1e3, "ms"),
+    ]
 
 
 async def _echo(scale: Scale) -> list[Row]:

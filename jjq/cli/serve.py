@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 from collections.abc import Callable
@@ -99,11 +98,8 @@ def run(settings: Settings) -> int:
 
     set_up_logs(settings.log, settings.log_level)
     arm_from(os.environ)
-    try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_serve(settings))
-    finally:
-        gc.unfreeze()  # libraries that count what is left at the end would complain
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_serve(settings))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -167,10 +163,6 @@ def _ended(failure: Exception | None) -> int:
 
 
 def _greet(settings: Settings, server: Server) -> None:
-    # What a start leaves behind stays for good: 75,000 objects of libraries alone, more with a history. Walking
-    # over them took the garbage collector 20 to 80 ms each time, in which nobody was answered.
-    gc.collect()
-    gc.freeze()
     cold = settings.node_settings().cold_url
     metrics = "" if server.metrics_port is None else f", metrics on port {server.metrics_port}"
     print(f"jjq listens on {server.address}, data in {settings.data}, history in {cold}{metrics}", flush=True)
