@@ -34,7 +34,7 @@ BATCH = payload("bytes", [bytes([n % 251]) * 100 for n in range(1_000)])
 BATCH_MB = 0.1
 BLOCK_BYTES = 1 << 30
 IN_FLIGHT = 64
-ROUNDS = 6  # the best counts: others use this machine, too, and its disk differs threefold from one to the next
+ROUNDS = 6  # the best counts: the disk may be three times as fast in one as in the next
 NODES = ("n1", "n2", "n3")
 MOVES = 20
 
