@@ -21,16 +21,18 @@ from coldstore.errors import check
 _GATHER = 32
 _SMALL_ROWS = 1_024
 _STAMP_BYTES = 16  # what offset and timestamp add to an element
+_AMPLE = 2  # chunks of so many times fewer bytes than are wanted surely fit: their sizes are only about right
 
 
 class _Chunk:
     """Elements that were pushed together or gathered; `batch` is made when it is first asked for."""
 
-    __slots__ = ("_batch", "_ends", "payload", "times")
+    __slots__ = ("_batch", "_ends", "bytes", "payload", "times")
 
-    def __init__(self, payload: pa.RecordBatch, times: list[tuple[int, int]]) -> None:
+    def __init__(self, payload: pa.RecordBatch, times: list[tuple[int, int]], size: int) -> None:
         self.payload = payload
         self.times = times  # how many elements, and their timestamp, in order
+        self.bytes = size  # about; a part of a chunk has no more
         self._batch: pa.RecordBatch | None = None
         self._ends: list[int] | None = None  # how many elements there are up to each of `times`
 
@@ -76,9 +78,10 @@ class TailBlock:
             self.min_us = self.max_us = timestamp_us
         small = self._small
         self._starts.append(self.next)
-        self._chunks.append(_Chunk(payload, [(rows, timestamp_us)]))
+        size += rows * _STAMP_BYTES
+        self._chunks.append(_Chunk(payload, [(rows, timestamp_us)], size))
         self.next += rows
-        self.bytes += size + rows * _STAMP_BYTES
+        self.bytes += size
         if timestamp_us > self.max_us:
             self.max_us = timestamp_us
         elif timestamp_us < self.min_us:
@@ -100,6 +103,7 @@ class TailBlock:
             merged = _Chunk(
                 pa.concat_batches([chunk.payload for chunk in some]),
                 list(chain.from_iterable(chunk.times for chunk in some)),
+                sum(chunk.bytes for chunk in some),
             )
             del self._chunks[-_GATHER:], self._starts[-_GATHER + 1 :]
             self._chunks.append(merged)
@@ -117,17 +121,25 @@ class TailBlock:
         check(self.first <= position < self.next, f"{position} is not in {self.first}..{self.next}")
         index = bisect_right(self._starts, position) - 1
         start = self._starts[index]
-        batch = self._chunks[index].batch(start).slice(position - start, rows)
-        if batch.num_rows == rows or index + 1 == len(self._chunks):
-            return cut(batch, max_bytes)
-        found, have, size = [batch], batch.num_rows, batch.nbytes
+        chunk = self._chunks[index]
+        found = [chunk.batch(start).slice(position - start, rows)]
+        have, size = found[0].num_rows, chunk.bytes
+        # Counting the bytes of a part costs more than cutting it out: it is done where they may be too many.
+        exact = 0
         for at in range(index + 1, len(self._chunks)):
-            if have == rows or size >= max_bytes:
+            if have == rows:
                 break
-            batch = self._chunks[at].batch(self._starts[at]).slice(0, rows - have)
+            if size * _AMPLE > max_bytes:
+                exact = exact or sum(batch.nbytes for batch in found)
+                if exact >= max_bytes:
+                    break
+            chunk = self._chunks[at]
+            batch = chunk.batch(self._starts[at]).slice(0, rows - have)
             found.append(batch)
-            have, size = have + batch.num_rows, size + batch.nbytes
-        return cut(pa.concat_batches(found), max_bytes)
+            have, size = have + batch.num_rows, size + chunk.bytes
+            exact = exact and exact + batch.nbytes
+        whole = found[0] if len(found) == 1 else pa.concat_batches(found)
+        return whole if size * _AMPLE <= max_bytes else cut(whole, max_bytes)
 
     def time_of(self, position: int) -> int:
         """Timestamp of one element, found without making a batch of it."""
@@ -170,7 +182,7 @@ class TailBlock:
             skip -= rows - kept
             if kept:
                 times.append((kept, time))
-        self._chunks[0] = _Chunk(chunk.payload.slice(offset - self._starts[0]), times)
+        self._chunks[0] = _Chunk(chunk.payload.slice(offset - self._starts[0]), times, chunk.bytes)
         self._starts[0] = offset
 
 

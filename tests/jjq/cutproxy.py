@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+
+import grpc
+
+from jjq.remote.store import RemoteStore
+from tests.jjq.serving import until
 
 
 class CutProxy:
@@ -71,6 +76,17 @@ class CutProxy:
         for writer in list(self._writers):
             writer.transport.abort()
         self._writers.clear()
+
+
+async def cut_off(proxy: CutProxy, remote: RemoteStore, is_over: Callable[[], bool]) -> None:
+    """Cut, and wait until the client knows: of what it still sends on the old connection the outcome is unknown."""
+    ready, connections = grpc.ChannelConnectivity.READY, proxy.connections
+    lanes = [lane for known in remote._link._lanes.values() for lane in known]
+    proxy.cut_swallowed()
+    await until(is_over)
+    await until(
+        lambda: proxy.connections > connections or ready not in {lane._channel.get_state() for lane in lanes}
+    )
 
 
 @asynccontextmanager

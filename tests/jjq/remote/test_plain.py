@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-import grpc
 import pytest
 
 from coldstore.answers import Receipt
@@ -15,7 +14,7 @@ from jjq.remote.plain import PlainStream
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore
 from tests.jjq.client.faulty import FaultyStore
-from tests.jjq.cutproxy import CutProxy, proxied
+from tests.jjq.cutproxy import CutProxy, cut_off, proxied
 from tests.jjq.fakestore import FakeStore
 from tests.jjq.serving import PATIENT, Served, served, until, values
 
@@ -48,18 +47,6 @@ async def unheard(far: Far) -> asyncio.Future[Receipt]:
     push = asyncio.ensure_future(remote.push("orders", values(b"once")))
     await until(lambda: proxy.passed > passed and orders.next_offset > pushed)
     return push
-
-
-async def cut_off(far: Far) -> None:
-    """Cut, and wait until the client knows: of what it still sends on the old connection the outcome is unknown."""
-    _, proxy, remote = far
-    ready, connections = grpc.ChannelConnectivity.READY, proxy.connections
-    lanes = [lane for known in remote._link._lanes.values() for lane in known]
-    proxy.cut_swallowed()
-    await until(lambda: not streams(remote))
-    await until(
-        lambda: proxy.connections > connections or ready not in {lane._channel.get_state() for lane in lanes}
-    )
 
 
 async def test_the_second_push_opens_a_stream_and_the_others_use_it(jjq: Served) -> None:
@@ -100,10 +87,10 @@ async def test_a_refusal_that_passes_is_waited_out() -> None:
 
 
 async def test_what_is_on_its_way_when_the_connection_breaks_is_not_sent_again(far: Far) -> None:
-    fake, _, remote = far
+    fake, proxy, remote = far
     await warm(remote)
     push = await unheard(far)
-    await cut_off(far)
+    await cut_off(proxy, remote, lambda: not streams(remote))
     with pytest.raises(Unavailable):
         await push
     assert (await fake.store.get_queue("orders")).next_offset == 3
@@ -111,10 +98,10 @@ async def test_what_is_on_its_way_when_the_connection_breaks_is_not_sent_again(f
 
 
 async def test_a_connection_that_breaks_in_between_is_not_seen(far: Far) -> None:
-    _, _, remote = far
+    _, proxy, remote = far
     await warm(remote)
     for n in range(2, 6):
-        await cut_off(far)
+        await cut_off(proxy, remote, lambda: not streams(remote))
         assert (await remote.push("orders", values(b"x"))).first_offset == n
 
 

@@ -21,7 +21,7 @@ from jjq.remote.store import RemoteStore
 from jjq.server.server import Methods
 from jjq.v1 import jjq_pb2 as pb
 from tests.jjq.client.faulty import FaultyStore
-from tests.jjq.cutproxy import CutProxy, proxied
+from tests.jjq.cutproxy import CutProxy, cut_off, proxied
 from tests.jjq.fakestore import FakeStore
 from tests.jjq.serving import PATIENT, Served, numbers, said, served, until, values
 
@@ -181,7 +181,7 @@ async def test_a_pop_that_is_cut_off_is_of_unknown_outcome(far: Far) -> None:
     fake, proxy, remote = far
     await warm(remote)
     pop = await unheard(far)
-    proxy.cut_swallowed()
+    await cut_off(proxy, remote, lambda: not streams(remote))
     with pytest.raises(Unavailable) as caught:
         await pop
     assert not isinstance(caught.value, NotSent)
@@ -233,8 +233,7 @@ async def test_a_connection_that_breaks_in_between_is_not_seen(far: Far) -> None
     _, proxy, remote = far
     await warm(remote)
     for n in range(5):
-        proxy.cut()
-        await until(lambda: not streams(remote))
+        await cut_off(proxy, remote, lambda: not streams(remote))
         assert said((await remote.pop("orders/x")).batch) == [b"%d" % n]
 
 
