@@ -56,8 +56,8 @@ def nodes(tmp_path_factory: pytest.TempPathFactory, seaweed: S3Server) -> Iterat
     with ExitStack() as stack:
         stack.enter_context(together(*(made.servers[name] for name in NAMES[:2])))
         stack.callback(made.servers["n3"].__exit__, None, None, None)
-        for name in NAMES[:2]:  # each of them answers for what it sees
-            wait_until(lambda name=name: made.alive(name) == {"n1", "n2"}, "the nodes see each other")  # type: ignore[misc]
+        # Each of them answers for what it sees itself.
+        wait_until(lambda: made.alive("n1") == made.alive("n2") == {"n1", "n2"}, "the nodes see each other")
         yield made
 
 
