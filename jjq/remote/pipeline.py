@@ -20,8 +20,8 @@ from coldstore.chance import Chance
 from coldstore.errors import Conflict, Exhausted, JjqError, Unavailable
 from coldstore.limits import PRODUCER_RECEIPTS_MAX
 from jjq.limits import STREAM_MESSAGE_BYTES, STREAM_MESSAGE_PUSHES
+from jjq.remote.called import received
 from jjq.remote.link import Link
-from jjq.remote.received import received
 from jjq.remote.retry import Backoff
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.info import receipt_in

@@ -13,13 +13,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-import grpc
-
 from coldstore.chance import Chance
 from coldstore.errors import Exhausted, Fenced, JjqError, Unavailable
 from jjq.limits import ATTEMPT_SECONDS, BACKOFF_SECONDS, BACKOFF_SECONDS_MAX
+from jjq.remote.called import called
 from jjq.remote.link import Lane, Link
-from jjq.wire.status import status_in
 
 T = TypeVar("T")
 
@@ -128,12 +126,4 @@ class Caller:
 
     async def attempt(self, lane: Lane, method: str, request: bytes, seconds: float) -> bytes:
         """One call over this connection."""
-        try:
-            return await lane.unary(method)(request, timeout=seconds)
-        except grpc.aio.AioRpcError as error:
-            raise status_in(error) from None
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if self._link.closed and task is not None and not task.cancelling():
-                raise Unavailable("the client was closed while it waited; the outcome is unknown") from None
-            raise
+        return await called(lane.unary(method)(request, timeout=seconds))

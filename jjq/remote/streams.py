@@ -21,8 +21,8 @@ import grpc
 
 from coldstore.errors import JjqError, Unavailable
 from jjq.limits import PLAIN_SECONDS
+from jjq.remote.called import received
 from jjq.remote.link import Lane, Link
-from jjq.remote.received import received
 from jjq.remote.retry import NotSent
 from jjq.wire.status import NoSuchMethod
 

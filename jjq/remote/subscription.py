@@ -24,8 +24,8 @@ from coldstore.answers import Popped, queue_part
 from coldstore.chance import Chance
 from coldstore.errors import Conflict, Exhausted, JjqError, Unavailable
 from jjq.limits import CONFIRM_SECONDS, CREDIT_BYTES, CREDIT_ELEMENTS
+from jjq.remote.called import received
 from jjq.remote.link import Link
-from jjq.remote.received import received
 from jjq.remote.retry import Backoff
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.message import decode
