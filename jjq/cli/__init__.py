@@ -8,5 +8,9 @@ import sys
 def main() -> None:
     """What the command `jjq` runs."""
     from jjq.cli.app import run
+    from jjq.cli.lean import without_pandas
 
-    sys.exit(run(sys.argv[1:]))
+    arguments = sys.argv[1:]
+    if arguments[:1] != ["pipeline"]:
+        without_pandas()
+    sys.exit(run(arguments))
