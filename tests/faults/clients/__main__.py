@@ -14,6 +14,7 @@ import orjson
 
 from coldstore.chance import SeededChance
 from coldstore.clock import SystemClock
+from jjq.cli.lean import without_pandas
 from tests.faults.clients.pushers import LibraryPusher, OncePusher, PlainPusher, StreamPusher
 from tests.faults.clients.readers import Peeker, Popper, Replayer, Seeker, Streamer
 from tests.faults.clients.worker import Worker
@@ -53,4 +54,5 @@ async def main(order: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    without_pandas()  # each run starts several of these
     asyncio.run(main(orjson.loads(sys.argv[1])))
