@@ -47,7 +47,7 @@ class Reading:
         return popped
 
     async def peek(self, subscriber: Subscriber, rows: int, wait: float) -> Popped:
-        return await self._take(subscriber, rows, wait, None)
+        return await self._take(subscriber, rows, wait, None, durable=True)
 
     async def confirm(self, subscriber: Subscriber, offset: int) -> None:
         if offset > subscriber.queue.next or offset < 0:
@@ -79,15 +79,22 @@ class Reading:
         if block is not None and not block.first <= subscriber.offset < block.next:
             self._blocks.leave(subscriber)
 
-    async def _take(self, subscriber: Subscriber, rows: int, wait: float, position: int | None) -> Popped:
-        """Elements at the subscriber's position; returns in the very step in which it found them."""
+    async def _take(
+        self, subscriber: Subscriber, rows: int, wait: float, position: int | None, *, durable: bool = False
+    ) -> Popped:
+        """Elements at the subscriber's position; returns in the very step in which it found them.
+
+        Who only looks is told of the `durable` position: a crash would take back that of a pop on its way.
+        """
         queue = subscriber.queue
         deadline = self._clock.monotonic() + wait
         while True:
             if subscriber.deleted:
                 raise NotFound(f"subscriber {subscriber.id} was deleted")
             subscriber.used, subscriber.asleep = self._clock.monotonic(), False
-            start, most = self._range(subscriber, position, rows)
+            start, most = (
+                (subscriber.durable[1], rows) if durable else self._range(subscriber, position, rows)
+            )
             if start < queue.next:
                 batch = self._at_hand(queue, start, most, subscriber, READ_BATCH_BYTES)
                 if batch is not None:

@@ -52,16 +52,18 @@ class Subscriber:
         ]  # fmt: skip
 
     def info(self, resolved: Resolved | None = None) -> SubscriberInfo:
+        """For others, who must not see a position that a crash would take back."""
+        previous, offset = self.durable
         return SubscriberInfo(
             id=self.id,
             name=self.name,
             queue=self.queue.name,
-            offset=self.offset,
-            previous=self.previous,
-            block=self.queue.block_of(self.offset),
+            offset=offset,
+            previous=previous,
+            block=self.queue.block_of(offset),
             start=self.start,
             created_us=self.created_us,
             asleep=self.asleep,
-            lag=self.queue.next - self.offset,
+            lag=self.queue.next - offset,
             resolved=resolved,
         )

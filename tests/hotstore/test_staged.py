@@ -196,6 +196,28 @@ async def test_a_pop_that_found_no_room_does_not_undo_the_one_on_its_way(far: Fa
     assert [e.value for e in await drain(world.store, "q/s")] == [b"2", b"3", b"4", b"5"]
 
 
+@pytest.mark.parametrize("lands", [True, False])
+async def test_nobody_is_told_of_a_position_that_a_crash_would_take_back(far: Far, lands: bool) -> None:
+    # Given a pop on its way
+    world, journal = far
+    await push(world.store, "q", *(b"%d" % n for n in range(6)))
+    journal.hold()
+    popped = await begin(world, world.store.pop("q/s", 2))
+    # Then it has not happened yet, for whoever looks
+    assert (await world.store.get_subscriber("q/s")).offset == 0
+    assert values(await world.store.peek("q/s", 3)) == [b"0", b"1", b"2"]
+    # Until it has
+    if lands:
+        journal.land()
+        await popped
+    else:
+        journal.break_down()
+        with pytest.raises(Unavailable):
+            await popped
+    assert (await world.store.get_subscriber("q/s")).offset == (2 if lands else 0)
+    assert (await world.store.peek("q/s")).position == (2 if lands else 0)
+
+
 async def test_a_failure_leaves_nothing_of_the_groups_behind_it(far: Far) -> None:
     world, journal = far
     await push(world.store, "q", b"old")
