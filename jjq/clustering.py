@@ -15,8 +15,9 @@ from hotstore.engine import Engine
 from hotstore.runner import ThreadRunner
 from jjq.limits import OPERATOR_SECONDS, PEER_SECONDS
 from jjq.remote.operator import RemoteOperator
+from jjq.remote.peer import PeerStore
 from jjq.remote.settings import ClientTls, RemoteSettings
-from jjq.remote.store import RemoteStore
+from jjq.remote.wire import Place
 from jjq.server.operator import OperatorVerbs
 from jjq.server.settings import split_address
 from jjq.wire.services import PEER, PEER_OPERATOR
@@ -67,9 +68,14 @@ class Clustering:
         operator = Operator(here, ownership, self.nodes, self.router, self._operator)
         self.operator = OperatorVerbs(operator, here)
 
-    def _peer(self, address: str) -> RemoteStore:
+    def _peer(self, address: str) -> PeerStore:
         settings = RemoteSettings(PEER_SECONDS, self._settings.tls, direct=False, patient=False, service=PEER)
-        return RemoteStore(address, settings, clock=self._clock, chance=self._chance)
+        return PeerStore(address, lambda: self._wire(address), settings, self._clock, self._chance)
+
+    def _wire(self, address: str) -> Place | None:
+        """Where the node at this address takes pushes of other nodes; None: not known, or nowhere."""
+        there = [node for node in self.nodes.alive() if node.address == address and node.wire]
+        return Place(there[0].wire, there[0].id) if there else None
 
     def _operator(self, address: str) -> RemoteOperator:
         found = self._operators.get(address)
@@ -81,9 +87,11 @@ class Clustering:
             self._operators[address] = found
         return found
 
-    async def start(self, listens: str) -> None:
+    async def start(self, listens: str, peer_port: int) -> None:
         """Join, now that it is known where this node listens."""
-        self.nodes.me = replace(self.nodes.me, address=self._settings.advertise or _reachable(listens))
+        address = self._settings.advertise or _reachable(listens)
+        wire = f"{address.rpartition(':')[0]}:{peer_port}"
+        self.nodes.me = replace(self.nodes.me, address=address, wire=wire)
         await self.nodes.start()
 
     async def close(self) -> None:

@@ -10,7 +10,8 @@ cluster/nodes/<id>.json, written by the node alone, a compare-and-swap every few
  "incarnation":"<32 hex>",     one run of the process; another one means that the node was restarted
  "journal":"s3",               disk | s3: whether others can take over what it has acknowledged
  "load":[0,0.0,0,1],           bytes of history, traffic in bytes a second, memory, shards
- "node":"node-1"}
+ "node":"node-1",
+ "wire":"10.0.0.7:40123"}      where other nodes push to it
 
 There is no time in it: clocks of different machines need not agree, and nothing may depend on them.
 """
@@ -39,6 +40,7 @@ class Node:
     beat: int = 0
     draining: bool = False
     load: Load = Load(count=0)  # noqa: RUF009 - it is frozen
+    wire: str = ""  # where other nodes push to it; empty: it has no such place
 
 
 def encode(node: Node) -> bytes:
@@ -52,6 +54,7 @@ def encode(node: Node) -> bytes:
             "journal": node.journal,
             "load": [load.bytes, load.traffic, load.memory, load.count],
             "node": node.id,
+            "wire": node.wire,
         },
         FORMAT,
     )
@@ -70,6 +73,7 @@ def decode(data: bytes, key: str) -> Node:
             beat=fields["beat"],
             draining=fields["draining"],
             load=Load(load[0], load[1], load[2], load[3]),
+            wire=fields.get("wire", ""),  # nodes of earlier releases have none
         )
     except (KeyError, TypeError, IndexError):
         found = None

@@ -17,13 +17,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from functools import partial
 from heapq import merge
 from typing import Any, Protocol, TypeVar, cast
 
 import pyarrow as pa
 
 from coldstore.clock import Clock
-from coldstore.errors import Fenced, InvalidInput, Unavailable, check
+from coldstore.errors import Fenced, InvalidInput, JjqError, Unavailable, check
 from coldstore.paths import check_name
 from coldstore.starts import named_offset
 from hotstore.port import QueueInfo, Receipt, Stage, Store, SubscriberInfo
@@ -41,6 +42,12 @@ T = TypeVar("T")
 
 class PeerStore(Store, Protocol):
     """The store of another node, over whatever wire."""
+
+    def relay(
+        self, queue: str, ordered: bool, message: bytes, settle: Callable[[Receipt | JjqError], None]
+    ) -> bool:
+        """Pass on a push as it came, and have `settle` called with what comes of it; False: `push` it."""
+        ...
 
     async def close(self) -> None: ...
 
@@ -68,6 +75,11 @@ class Router(Here):
         self._connect = connect
         self._turns: Turns[tuple[str, Store]] = Turns()
         self._peers: dict[str, PeerStore] = {}
+
+    @property
+    def node(self) -> str:
+        """The name of this one."""
+        return self._ownership.node
 
     async def close(self) -> None:
         """Close the connections to other nodes; the local store is its opener's."""
@@ -208,6 +220,43 @@ class Router(Here):
         self._traffic.count(queue, receipt.count)
         return receipt
 
+    def relay(
+        self, queue: str, ordered: bool, message: bytes, push: Callable[[], Awaitable[Receipt]]
+    ) -> asyncio.Future[Receipt] | None:
+        """Pass on a push as it came, unread, where that can be done at once; None: it has to be pushed.
+
+        `push` is asked to do so should the queue turn out to be elsewhere, and the push in no order.
+        """
+        node, peer = self._peer_at_hand(queue)
+        if peer is None:
+            return None
+        outcome: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+
+        def settle(what: Receipt | JjqError) -> None:
+            if isinstance(what, Receipt):
+                self._traffic.count(queue, what.count)
+                if not outcome.done():
+                    outcome.set_result(what)
+            else:
+                task = asyncio.create_task(self._relay_failed(queue, node, ordered, what, push))
+                task.add_done_callback(partial(_pass_on, outcome))
+
+        return outcome if peer.relay(queue, ordered, message, settle) else None
+
+    async def _relay_failed(
+        self, queue: str, node: str, ordered: bool, error: JjqError, push: Callable[[], Awaitable[Receipt]]
+    ) -> Receipt:
+        """As `push` has it."""
+        if isinstance(error, Fenced):
+            self._routes.moved(queue, error.owner)
+            if not ordered:
+                return await push()
+            raise _moved(queue)
+        if isinstance(error, Unavailable):
+            self._routes.forget(queue)
+            await self._nodes_again(node)
+        raise error
+
     async def _push_in_order(self, queue: str, push: Callable[[Store], Awaitable[Receipt]]) -> Receipt:
         # Pushes with an identity come in order, many at a time. If each found its own way after a move,
         # one could overtake another and be refused for good; so all are sent back to be pushed again,
@@ -218,9 +267,7 @@ class Router(Here):
             return await push(store)
         except Fenced as moved:
             self._routes.moved(queue, moved.owner)
-            raise Unavailable(
-                f"queue {queue} has moved to another node: push the same sequence again"
-            ) from None
+            raise _moved(queue) from None
         except Unavailable:
             self._routes.forget(queue)
             await self._nodes_again(node)
@@ -228,16 +275,20 @@ class Router(Here):
 
     def _at_hand(self, queue: str) -> tuple[str, Store] | None:
         """The store that has `queue`, if that can be told at once and nobody waits to be told."""
-        if self._turns.waiting(queue):
-            return None
-        if self._owns(queue):
+        if self._owns(queue) and not self._turns.waiting(queue):
             return self._ownership.node, self.local
+        node, peer = self._peer_at_hand(queue)
+        return None if peer is None else (node, peer)
+
+    def _peer_at_hand(self, queue: str) -> tuple[str, PeerStore | None]:
+        """The same, if it is another node's."""
+        if self._turns.waiting(queue) or self._owns(queue):
+            return "", None
         route = self._routes.known(queue)
         known = None if route is None else self._nodes.get(route.owner)
         if known is None or not self._nodes.is_alive(known.id):
-            return None
-        peer = self._peers.get(known.address)
-        return None if peer is None else (known.id, peer)
+            return "", None
+        return known.id, self._peers.get(known.address)
 
     async def _find(self, queue: str) -> tuple[str, Store]:
         node = self._ownership.node if self._owns(queue) else await self._owner(queue)
@@ -308,6 +359,21 @@ class Router(Here):
             "AsyncGenerator[pa.RecordBatch, None]",
             store.read(queue, f"offset:{start}", last, follow=end is None),
         )
+
+
+def _pass_on(outcome: asyncio.Future[Receipt], task: asyncio.Task[Receipt]) -> None:
+    if outcome.done():
+        return
+    if task.cancelled():
+        outcome.cancel()
+    elif (error := task.exception()) is not None:
+        outcome.set_exception(error)
+    else:
+        outcome.set_result(task.result())
+
+
+def _moved(queue: str) -> Unavailable:
+    return Unavailable(f"queue {queue} has moved to another node: push the same sequence again")
 
 
 def _away(node: str, queue: str) -> str:

@@ -44,6 +44,9 @@ def serve(
     journal_flush_seconds: Annotated[float | None, _option("Puts of that journal apart [0.05].")] = None,
     lease_seconds: Annotated[float | None, _option("Silent for so long, a node is dead [10].")] = None,
     advertise: Annotated[str | None, _option("HOST:PORT at which others reach this node.")] = None,
+    peer_port: Annotated[
+        int | None, _option("Port at which other nodes push to this one [any free one].")
+    ] = None,
     metrics_listen: Annotated[str | None, _option("HOST:PORT of a page for Prometheus.")] = None,
     reflection: Annotated[bool | None, _option("Let anyone list the gRPC methods.")] = None,
     log: Annotated[Literal["text", "json"] | None, _option("Form of the log [text].")] = None,
@@ -145,7 +148,7 @@ async def _serve_member(settings: Settings, clock: Clock, chance: Chance) -> int
         server = await start_server(
             cluster.router, settings.server_settings(), clock=clock, operator=cluster.operator
         )
-        await cluster.start(server.address)
+        await cluster.start(server.address, server.peer_port)
         _greet(settings, server)
         failure = await _stopped(member.failed)
         await cluster.close()

@@ -76,6 +76,17 @@ class Pipeline:
             push = self._enqueue(raw, producer, sequence)
         return await push.reply
 
+    @property
+    def busy(self) -> bool:
+        """Whether something waits for its outcome, or for room."""
+        return bool(self._pending) or self._gate.locked()
+
+    async def answered(self) -> None:
+        """Return when nothing does."""
+        while self.busy:
+            self._room.clear()
+            await self._room.wait()
+
     def _enqueue(self, raw: bytes, producer: str, sequence: int) -> Push:
         push = Push(raw, producer, sequence)
         self._bytes += len(raw)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,13 @@ class ClientTls:
 
     def credentials(self) -> grpc.ChannelCredentials:
         return grpc.ssl_channel_credentials(_read(self.authority), _read(self.key), _read(self.certificate))
+
+    def context(self) -> ssl.SSLContext:
+        """The same for a plain connection."""
+        made = ssl.create_default_context(cafile=self.authority)
+        if self.certificate is not None:
+            made.load_cert_chain(self.certificate, self.key)
+        return made
 
 
 def _read(path: Path | None) -> bytes | None:

@@ -215,9 +215,7 @@ class RemoteStore:
             stage=cast("Any", STAGE.number(stage)),
         )
         if producer is not None and sequence is not None:
-            return await self._push_in_order(
-                queue, _encoded(request, payload, serialized), producer, sequence
-            )
+            return await self._push_in_order(queue, encoded(request, payload, serialized), producer, sequence)
         return await self._push_once(queue, request, payload, serialized)
 
     async def _push_plain(
@@ -226,7 +224,7 @@ class RemoteStore:
         request = made(pb.PushRequest, queue=queue, stage=cast("Any", STAGE.number(stage)))
         if stage == "cold":  # it may take long: no stream for that
             return await self._push_once(queue, request, payload, serialized)
-        raw = _encoded(request, payload, serialized)
+        raw = encoded(request, payload, serialized)
 
         async def attempt(lane: Lane, limit: float) -> Receipt:
             stream = self._plain.of(lane, queue)
@@ -239,7 +237,7 @@ class RemoteStore:
     async def _push_once(
         self, queue: str, request: pb.PushRequest, payload: pa.RecordBatch, serialized: pa.Buffer | None
     ) -> Receipt:
-        raw, seconds = _encoded(request, payload, serialized), self._settings.timeout_seconds
+        raw, seconds = encoded(request, payload, serialized), self._settings.timeout_seconds
         return self._received(queue, await self._caller.call("Push", raw, seconds, again=False, queue=queue))
 
     def _received(self, queue: str, raw: bytes) -> Receipt:
@@ -262,6 +260,15 @@ class RemoteStore:
             raise Unavailable(
                 f"no receipt within {seconds:g} s; the outcome is unknown, push the same sequence again"
             ) from None
+
+    def under_way(self, queue: str) -> bool:
+        """Whether pushes with an identity wait for their outcome."""
+        return queue in self._pipelines and self._pipelines[queue].busy
+
+    async def answered(self, queue: str) -> None:
+        """Return when none do."""
+        if queue in self._pipelines:
+            await self._pipelines[queue].answered()
 
     async def pop(
         self, subscriber: str, max: int = 1, wait: float = 0.0, *, position: int | None = None
@@ -356,7 +363,8 @@ class RemoteStore:
         )
 
 
-def _encoded(request: pb.PushRequest, payload: pa.RecordBatch, serialized: pa.Buffer | None) -> bytes:
+def encoded(request: pb.PushRequest, payload: pa.RecordBatch, serialized: pa.Buffer | None) -> bytes:
+    """The message that pushes `payload`."""
     raw = encode(request, payload, "arrow", serialized)
     if len(raw) > MESSAGE_BYTES_MAX:
         raise InvalidInput(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Protocol, runtime_checkable
 
-from hotstore.port import Store
+from hotstore.port import Receipt, Store
 
 
 class Hint(Protocol):
@@ -18,12 +20,21 @@ class Clustered(Protocol):
     """A store that asks other nodes; `here` is what they may ask of this one, `local` its own store."""
 
     @property
+    def node(self) -> str: ...
+
+    @property
     def here(self) -> Store: ...
 
     @property
     def local(self) -> Store: ...
 
     def hint(self, queue: str, offset: int | None = None) -> str: ...
+
+    def relay(
+        self, queue: str, ordered: bool, message: bytes, push: Callable[[], Awaitable[Receipt]]
+    ) -> asyncio.Future[Receipt] | None:
+        """Pass on a push as it came to the node that has the queue; None: it has to be pushed."""
+        ...
 
 
 def no_hint(queue: str, offset: int | None = None) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 
 from coldstore.clock import Clock
 from coldstore.errors import Conflict, InvalidInput, JjqError
@@ -22,8 +23,8 @@ from jjq.limits import STREAM_BYTES_MAX, STREAM_PRODUCERS_MAX, STREAM_PUSHES_MAX
 from jjq.server.drain import Drain
 from jjq.server.duplex import Duplex
 from jjq.server.guard import Call
-from jjq.server.hints import Hint
-from jjq.server.verbs import decode_push, push
+from jjq.server.hints import Clustered, Hint
+from jjq.server.verbs import open_push, payload_of, push
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.frame import Span
 from jjq.wire.info import receipt_out
@@ -81,6 +82,7 @@ class PushStream(Duplex):
     def __init__(self, store: Store, drain: Drain, hint: Hint, clock: Clock, call: Call) -> None:
         super().__init__(store, drain, hint, clock, call)
         self._queue = ""
+        self._relay = store.relay if isinstance(store, Clustered) else None
         self._order = Order()
         self._waiting: deque[tuple[Outcome, int, float]] = deque()
         self._bytes = 0
@@ -101,21 +103,35 @@ class PushStream(Duplex):
 
     async def _submit(self, span: Span) -> Outcome:
         try:
-            request, payload = decode_push(span)
+            request, stream = open_push(span)
             self._queue = request.queue or self._queue
             producer = request.producer if request.HasField("producer") else None
             first = producer is not None and await self._order.admit(producer, request.sequence)
         except JjqError as error:
-            failed: Outcome = asyncio.get_running_loop().create_future()
-            failed.set_exception(error)
-            self._drain.keep(failed)
-            return failed
-        task = asyncio.create_task(push(self._store, request, payload, self._queue))
-        self._drain.keep(task)  # finished and written even if the client has gone
-        if producer is not None:
-            self._order.submitted(producer, request.sequence, task, first)
-        self._call.meter.moved(payload.batch.num_rows)
-        return task
+            outcome = _failed(error)
+        else:
+            outcome = self._begin(request, stream, span)
+            if producer is not None:
+                self._order.submitted(producer, request.sequence, outcome, first)
+        self._drain.keep(outcome)  # finished and written even if the client has gone
+        return outcome
+
+    def _begin(self, request: pb.PushRequest, stream: Span | None, span: Span) -> Outcome:
+        """Another node's push is passed on as it came; its owner looks into it."""
+        queue = self._queue
+
+        async def pushed() -> Receipt:
+            return await push(self._store, request, payload_of(request, stream), queue)
+
+        if self._relay is not None and request.queue:
+            relayed = self._relay(queue, request.HasField("producer"), span.bytes, pushed)
+            if relayed is not None:
+                return relayed
+        try:
+            payload = payload_of(request, stream)
+        except JjqError as error:
+            return _failed(error)
+        return asyncio.create_task(push(self._store, request, payload, queue))
 
     async def _answer(self) -> None:
         while True:
@@ -141,8 +157,12 @@ class PushStream(Duplex):
         A write costs as much as a push, and a client with that much in flight does not wait for one.
         """
         first = self._waiting[0][0]
-        if not first.done():
-            await asyncio.wait({first})
+        if isinstance(first, asyncio.Task):
+            if not first.done():
+                await asyncio.wait({first})  # it goes on if we are cancelled
+        else:
+            with suppress(Exception):  # told with the result; this is a turn of the loop quicker
+                await first
         share = min(len(self._waiting) // _SHARE, len(self._waiting) - 1)
         if share and not self._waiting[share][0].done():
             await asyncio.wait({self._waiting[share][0]}, timeout=_HOLD_SECONDS)
@@ -150,6 +170,14 @@ class PushStream(Duplex):
     def _result(self, outcome: Outcome) -> pb.PushResult:
         error = outcome.exception()
         if error is None:
-            return pb.PushResult(receipt=receipt_out(outcome.result()))
+            receipt = outcome.result()
+            self._call.meter.moved(receipt.count)
+            return pb.PushResult(receipt=receipt_out(receipt))
         self._call.failed(error)
         return pb.PushResult(error=error_out(error))
+
+
+def _failed(error: JjqError) -> Outcome:
+    failed: Outcome = asyncio.get_running_loop().create_future()
+    failed.set_exception(error)
+    return failed

@@ -26,6 +26,7 @@ from jjq.server.guard import Guard, Streaming
 from jjq.server.hints import Clustered, Hint, hints_of, no_hint
 from jjq.server.metrics import Metrics, MetricsPage
 from jjq.server.operator import OperatorVerbs
+from jjq.server.peers import PeerListener
 from jjq.server.popping import PopStream
 from jjq.server.pushing import PushStream
 from jjq.server.reading import read
@@ -71,6 +72,7 @@ class Server:
         self.address = settings.listen
         self.port = 0
         self.metrics_port: int | None = None
+        self.peer_port = 0  # of a node among others
         self._store = store
         self._clock = clock
         self._log = log
@@ -80,6 +82,7 @@ class Server:
         self._operator = operator
         self._health = health.aio.HealthServicer()
         self._page: MetricsPage | None = None
+        self._peers: PeerListener | None = None
         self._stopped: asyncio.Task[None] | None = None
         self._closed = asyncio.Event()
         self._grpc = grpc.aio.server(
@@ -108,12 +111,20 @@ class Server:
             self.metrics.watch(own, asyncio.get_running_loop())
             self._page = MetricsPage(self.metrics, self.settings.metrics)
             self.metrics_port = self._page.port
+        if isinstance(self._store, Clustered):
+            await self._listen_to_peers(host, self._store)
         await self._grpc.start()
         for service in ("", SERVICE):
             await self._health.set(service, _SERVING)
         if self.settings.exposed and self.settings.plaintext == "warn":
             self._log.warning(f"{self.settings.exposure}, or set plaintext to allow if that network is yours")
         self._log.info("listening", address=self.address, tls=self.settings.tls is not None)
+
+    async def _listen_to_peers(self, host: str, store: Clustered) -> None:
+        meter = self.metrics.meter("PeerPush")
+        self._peers = PeerListener(store.node, store.here, self._drain, meter, self._clock, self._log)
+        tls = None if self.settings.tls is None else self.settings.tls.context()
+        self.peer_port = await self._peers.start(host, self.settings.peer_port, tls)
 
     def _register(self) -> None:
         guard = Guard(self.metrics, self._clock, self._log)
@@ -171,9 +182,13 @@ class Server:
         except TimeoutError:
             self._log.warning("a health watcher does not read; it is cut off")
         self._drain.begin()
+        if self._peers is not None:
+            self._peers.pause()
         await self._grpc.stop(grace)
         await self._drain.finish(max(0.0, deadline - self._clock.monotonic()))
         await self._streams.close()
+        if self._peers is not None:
+            await self._peers.close()
         if self._page is not None:
             await self._page.close()
         self._log.info("stopped")

@@ -29,11 +29,11 @@ class Tls:
         """Read the files, or say which one cannot be used."""
         authority = None if self.client_ca is None else _read(self.client_ca, "client CA")
         pair = (_read(self.key, "TLS key"), _read(self.certificate, "TLS certificate"))
-        self._check()
+        self.context()  # gRPC would only say that it cannot listen
         return grpc.ssl_server_credentials([pair], authority, require_client_auth=authority is not None)
 
-    def _check(self) -> None:
-        """gRPC would only say that it cannot listen."""
+    def context(self) -> ssl.SSLContext:
+        """The same for a plain connection, or what is wrong with the files."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
             context.load_cert_chain(self.certificate, self.key, password="")
@@ -49,6 +49,8 @@ class Tls:
                 raise InvalidInput(
                     f"the client CA {self.client_ca} holds no certificate in PEM ({_reason(error)}): correct it"
                 ) from None
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
 
 
 def _reason(error: Exception) -> str:
@@ -70,6 +72,7 @@ class ServerSettings:
     tls: Tls | None = None
     plaintext: Plaintext = "warn"  # what to do about an address that others reach, without TLS
     metrics: str | None = None  # host:port of the Prometheus page
+    peer_port: int = 0  # where other nodes push to this one; 0: any that is free
     reflection: bool = False
     grace_seconds: float = limits.GRACE_SECONDS
     calls_max: int = limits.CALLS_MAX
@@ -85,6 +88,8 @@ class ServerSettings:
         for name in ("calls_max", "streams_max", "message_bytes_max"):
             if getattr(self, name) < 1:
                 raise InvalidInput(f"{name} must be at least 1, not {getattr(self, name)}")
+        if not 0 <= self.peer_port <= 65_535:
+            raise InvalidInput(f"peer_port must be between 1 and 65535, or 0 for any, not {self.peer_port}")
         if self.grace_seconds < 0:
             raise InvalidInput(f"grace_seconds must not be negative, as {self.grace_seconds} is")
 

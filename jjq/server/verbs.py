@@ -18,7 +18,7 @@ from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import info
 from jjq.wire.enums import CONTENT, FORM, STAGE
 from jjq.wire.frame import Span
-from jjq.wire.message import decode_serialized, encode, parse, queue_of
+from jjq.wire.message import batch_in, encode, opened, parse, queue_of
 from jjq.wire.pages import Page
 
 Verb = Callable[[bytes], Awaitable[bytes]]
@@ -46,13 +46,25 @@ async def push(store: Store, request: pb.PushRequest, payload: PushPayload, queu
 
 
 def decode_push(span: Span) -> tuple[pb.PushRequest, PushPayload]:
-    """A push and its payload, which is not optional."""
-    request, batch, serialized = decode_serialized(pb.PushRequest, *span)
+    """A push and its payload."""
+    request, stream = open_push(span)
+    return request, payload_of(request, stream)
+
+
+def open_push(span: Span) -> tuple[pb.PushRequest, Span | None]:
+    """A push, its payload not looked into."""
+    request, stream = opened(pb.PushRequest, *span)
     if request.pushes:
         raise InvalidInput("pushes stand in a request of a PushStream, and by themselves")
+    return request, stream
+
+
+def payload_of(request: pb.PushRequest, stream: Span | None) -> PushPayload:
+    """The payload of a push, which is not optional."""
+    batch, serialized = batch_in(request, stream)
     if batch is None:
         raise InvalidInput("the push has no batch: send elements or arrow")
-    return request, PushPayload(batch, serialized)
+    return PushPayload(batch, serialized)
 
 
 async def pop(store: Store, drain: Drain, request: pb.PopRequest) -> Popped:

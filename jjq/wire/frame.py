@@ -28,6 +28,7 @@ _ARROW_TAG: Final = 15 << 3 | 2
 _ELEMENTS_TAG: Final = 14 << 3 | 2
 PADDING_TAG: Final = 13 << 3 | 2
 _IPC_TAG: Final = 1 << 3 | 2
+_PART: Final = 8
 _FIXED: Final = {1: 8, 5: 4}  # wire types of fixed width
 _PADDING: Final = [bytes((PADDING_TAG, size)) + bytes(size) for size in range(8)]
 
@@ -43,8 +44,23 @@ class Span(NamedTuple):
     def size(self) -> int:
         return self.end - self.begin
 
+    @property
+    def bytes(self) -> bytes:
+        return self.raw if self.size == len(self.raw) else self.raw[self.begin : self.end]
+
     def buffer(self) -> pa.Buffer:
         return pa.py_buffer(self.raw).slice(self.begin, self.size)
+
+
+def part(raw: bytes, begin: int, end: int) -> Span:
+    """A message that is a part of what was received.
+
+    A push stays in memory until its block is sealed, and with it all that it came with. So one that is a small
+    part of that gets memory of its own: else a few bytes could hold many.
+    """
+    if (end - begin) * _PART < len(raw):
+        return Span(raw[begin:end], 0, end - begin)
+    return Span(raw, begin, end)
 
 
 def join(head: bytes, stream: Sequence[bytes | pa.Buffer]) -> bytes:

@@ -36,13 +36,23 @@ def decode_serialized(
     kind: type[M], raw: bytes, begin: int = 0, end: int | None = None
 ) -> tuple[M, pa.RecordBatch | None, pa.Buffer | None]:
     """As `decode`, and the batch as it came, if that is how we serialize it ourselves."""
+    message, stream = opened(kind, raw, begin, end)
+    return message, *batch_in(message, stream)
+
+
+def opened(kind: type[M], raw: bytes, begin: int = 0, end: int | None = None) -> tuple[M, frame.Span | None]:
+    """The message in `raw[begin:end]`, and the Arrow stream in it, not looked into yet."""
     head, stream = frame.split(raw, begin, end)
-    message: Any = parse(kind, head)
+    return parse(kind, head), stream
+
+
+def batch_in(message: Any, stream: frame.Span | None) -> tuple[pa.RecordBatch | None, pa.Buffer | None]:
+    """The batch of an opened message, and as it came, if that is how we serialize it ourselves."""
     if stream is not None:
-        return message, *ipc.decode(stream)
+        return ipc.decode(stream)
     if message.HasField("elements"):
-        return message, friendly.decode(message.elements), None
-    return message, None, None
+        return friendly.decode(message.elements), None
+    return None, None
 
 
 def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -18,9 +18,6 @@ from jjq.wire import frame
 
 _PUSHES_TAG: Final = 6 << 3 | 2
 _BEGINNINGS: Final = (_PUSHES_TAG, frame.PADDING_TAG)
-# A push stays in memory until its block is sealed, and with it the whole message that it came in. One that is a
-# smaller part of the message than this gets memory of its own: else a few bytes could hold many.
-_PART: Final = 8
 
 
 def joined(pushes: Sequence[bytes]) -> bytes:
@@ -43,15 +40,9 @@ def apart(raw: bytes) -> list[frame.Span]:
     if not raw or raw[0] not in _BEGINNINGS:
         return whole
     fields = list(frame.fields(raw, 0, len(raw), most=2 * STREAM_PUSHES_MAX))
-    found = [_span(raw, body, end) for tag, _, body, end in fields if tag == _PUSHES_TAG]
+    found = [frame.part(raw, body, end) for tag, _, body, end in fields if tag == _PUSHES_TAG]
     if not found:
         return whole
     if any(tag not in _BEGINNINGS for tag, _, _, _ in fields) or len(found) > STREAM_PUSHES_MAX:
         raise InvalidInput(f"a request with pushes holds up to {STREAM_PUSHES_MAX} of them and nothing else")
     return found
-
-
-def _span(raw: bytes, begin: int, end: int) -> frame.Span:
-    if (end - begin) * _PART < len(raw):
-        return frame.Span(raw[begin:end], 0, end - begin)
-    return frame.Span(raw, begin, end)

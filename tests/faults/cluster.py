@@ -3,7 +3,7 @@
 Before each node stands a proxy through which clients come. Among several there is one more for each
 ordered pair, so that a link can fail in one direction, between two nodes and nowhere else: a node
 advertises the address of the proxy for clients, which it has in every hint, and each other node is told
-(`launch`, by JJQ_TEST_WAYS) to reach that address by a proxy of its own.
+(`launch`, by JJQ_TEST_WAYS) to reach that address, and the one for pushes of other nodes, by proxies of its own.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Cluster:
         self._links = Links()
         self.links = [self._links.add(node.listens) for node in nodes]
         self.between: dict[tuple[str, str], Link] = {
-            (source.name, target.name): self._links.add(target.listens)
+            (source.name, target.name): self._links.add(target.listens, target.wire)
             for source in nodes
             for target in nodes
             if source is not target
@@ -45,11 +45,11 @@ class Cluster:
         if len(nodes) > 1:
             assert history is not None
             for node, link in zip(nodes, self.links, strict=True):
-                ways = {
-                    other.address: self.between[node.name, target.name].address
-                    for target, other in zip(nodes, self.links, strict=True)
-                    if target is not node
-                }
+                ways: dict[str, str] = {}
+                for target, other in zip(nodes, self.links, strict=True):
+                    if target is not node:
+                        way = self.between[node.name, target.name].addresses
+                        ways |= zip((other.address, target.wire), way, strict=True)
                 node.join(link.address, ways, history)
 
     @property

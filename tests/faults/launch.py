@@ -62,7 +62,8 @@ def _redirect(ways: dict[str, str]) -> None:
     """Go to the other nodes through proxies of our own."""
     from jjq.clustering import Clustering
 
-    peer, operator = Clustering._peer, Clustering._operator
+    peer, operator, wire = Clustering._peer, Clustering._operator, Clustering._wire
+    back = {way: address for address, way in ways.items()}
 
     def to_peer(cluster: Any, address: str) -> Any:
         return peer(cluster, ways.get(address, address))
@@ -70,7 +71,11 @@ def _redirect(ways: dict[str, str]) -> None:
     def to_operator(cluster: Any, address: str) -> Any:
         return operator(cluster, ways.get(address, address))
 
-    bugs.patch(Clustering, _peer=to_peer, _operator=to_operator)
+    def to_wire(cluster: Any, address: str) -> Any:
+        found = wire(cluster, back.get(address, address))
+        return found and found._replace(address=ways.get(found.address, found.address))
+
+    bugs.patch(Clustering, _peer=to_peer, _operator=to_operator, _wire=to_wire)
 
 
 def main() -> None:

@@ -12,22 +12,29 @@ READY_SECONDS = 120.0  # a busy machine may pause a process for a minute
 
 
 class Link:
-    """One way through a proxy; `address` is where it begins."""
+    """One way, through a proxy for each place that it leads to; `addresses` are where it begins."""
 
-    def __init__(self, proxy: CutProxy, loop: asyncio.AbstractEventLoop) -> None:
-        self._proxy = proxy
+    def __init__(self, proxies: list[CutProxy], loop: asyncio.AbstractEventLoop) -> None:
+        self._proxies = proxies
         self._loop = loop
-        self.address = proxy.address
+        self.addresses = [proxy.address for proxy in proxies]
+
+    @property
+    def address(self) -> str:
+        """The first of them."""
+        return self.addresses[0]
 
     def set(self, **fields: object) -> None:
-        """Change fields of the proxy; `cut` cuts every connection."""
+        """Change fields of the proxies; `cut` cuts every connection."""
         self._loop.call_soon_threadsafe(self._set, fields)
 
     def _set(self, fields: dict[str, object]) -> None:
-        if fields.pop("cut", False):
-            self._proxy.cut()
-        for name, value in fields.items():
-            setattr(self._proxy, name, value)
+        cut = fields.pop("cut", False)
+        for proxy in self._proxies:
+            if cut:
+                proxy.cut()
+            for name, value in fields.items():
+                setattr(proxy, name, value)
 
     def heal(self) -> None:
         """Swallowed bytes make a connection worthless: cut it."""
@@ -45,10 +52,12 @@ class Links:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
 
-    def add(self, target: str) -> Link:
+    def add(self, *targets: str) -> Link:
+        return Link([self._proxy(target) for target in targets], self._loop)
+
+    def _proxy(self, target: str) -> CutProxy:
         adding = self._proxies.enter_async_context(proxied(target))
-        proxy = asyncio.run_coroutine_threadsafe(adding, self._loop).result(READY_SECONDS)
-        return Link(proxy, self._loop)
+        return asyncio.run_coroutine_threadsafe(adding, self._loop).result(READY_SECONDS)
 
     def close(self) -> None:
         asyncio.run_coroutine_threadsafe(self._proxies.aclose(), self._loop).result(READY_SECONDS)

@@ -35,7 +35,8 @@ class Node:
         self.shim = shim
         self.bug = bug
         self.s3 = s3  # its own way to object storage
-        self.listens = f"127.0.0.1:{free_ports(1)[0]}"
+        ports = free_ports(2)
+        self.listens, self.wire = (f"127.0.0.1:{port}" for port in ports)  # the wire: for other nodes
         self.starts = 0
         self.tries = 1
         self._flags = flags
@@ -49,6 +50,7 @@ class Node:
     def join(self, advertise: str, ways: Mapping[str, str], history: Path) -> None:
         """Be one of several, known to the others and to clients by `advertise`; `ways` leads to the others' names."""
         self._flags += ("--node", self.name, "--advertise", advertise)
+        self._flags += ("--peer-port", self.wire.rpartition(":")[2])
         self._environment["JJQ_TEST_WAYS"] = orjson.dumps(dict(ways)).decode()
         self._history = history
         self.tries = TRIES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from coldstore.batch import payload
 from coldstore.clock import ManualClock
-from coldstore.errors import Fenced, NotFound, OutOfRange, Unavailable
+from coldstore.errors import Fenced, JjqError, NotFound, OutOfRange, Unavailable
 from coldstore.objects.memory import MemoryObjects
-from hotstore.port import BlockInfo, QueueInfo
+from hotstore.port import BlockInfo, QueueInfo, Receipt
 from hotstore.runner import InlineRunner
 from sharding.node import Node
 from sharding.nodes import Nodes
@@ -61,6 +61,14 @@ class Peer:
     def __init__(self, world: World, address: str) -> None:
         self._world = world
         self._name = address.partition(":")[0]
+
+    def relay(
+        self, queue: str, ordered: bool, message: bytes, settle: Callable[[Receipt | JjqError], None]
+    ) -> bool:
+        node = self._world.nodes[self._name]
+        if node.relayed is not None:
+            node.relayed.append((message, settle))
+        return node.relayed is not None
 
     def __getattr__(self, verb: str) -> Any:
         node = self._world.nodes[self._name]
@@ -198,6 +206,9 @@ class FakeNode:
     def __init__(self, world: World, name: str, load: Load) -> None:
         self.name = name
         self.cut = False
+        self.relayed: list[tuple[bytes, Callable[[Receipt | JjqError], None]]] | None = (
+            None  # if it takes any
+        )
         self.asked: list[str] = []
         self.ownership = FakeOwnership(world, name)
         described = Node(name, f"{name}:1", f"run of {name}")

@@ -66,7 +66,7 @@ class RealNode:
             log=quiet,
             operator=self.clustering.operator,
         )
-        await self.clustering.start(self.server.address)
+        await self.clustering.start(self.server.address, self.server.peer_port)
 
     async def stop(self) -> None:
         if self.member is None or self.clustering is None or self.server is None:

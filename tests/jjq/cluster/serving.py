@@ -9,9 +9,13 @@ from typing import Any
 
 import structlog
 
+from coldstore.chance import SystemChance
+from coldstore.clock import SystemClock
 from jjq.remote.operator import RemoteOperator
+from jjq.remote.peer import PeerStore
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore
+from jjq.remote.wire import Place
 from jjq.server.operator import OperatorVerbs
 from jjq.server.server import Server, serve
 from jjq.wire.services import OPERATOR, PEER, PEER_OPERATOR
@@ -55,6 +59,21 @@ class Cluster:
         self.stack.push_async_callback(made.close)
         return made
 
+    def connect(self, address: str) -> PeerStore:
+        """How nodes reach each other."""
+        return PeerStore(address, lambda: self._wire(address), BETWEEN, SystemClock(), SystemChance())
+
+    def _wire(self, address: str) -> Place | None:
+        nodes = [node.registry.me for node in self.world.nodes.values()]
+        return next((Place(node.wire, node.id) for node in nodes if node.address == address), None)
+
+    def forwarded(self, name: str) -> float:
+        """How many elements other nodes have pushed to a node by the wire between them."""
+        found = self.servers[name].metrics.registry.get_sample_value(
+            "jjq_elements_total", {"method": "PeerPush"}
+        )
+        return found or 0.0
+
     def calls(self, name: str, method: str) -> float:
         """How often a node was asked, by clients and other nodes alike."""
         count = self.servers[name].metrics.registry.get_sample_value(
@@ -73,7 +92,8 @@ class Cluster:
         self.servers[name] = server
         self.stack.push_async_callback(server.stop, 0)
         self.stack.push_async_callback(node.router.close)
-        node.registry.me = replace(node.registry.me, address=advertise or server.address)
+        wire = f"127.0.0.1:{server.peer_port}"
+        node.registry.me = replace(node.registry.me, address=advertise or server.address, wire=wire)
         await node.registry.beat()
         for each in self.world.nodes.values():
             await each.registry.look()
@@ -87,8 +107,8 @@ class Cluster:
 @asynccontextmanager
 async def cluster(names: str = "abc") -> AsyncIterator[Cluster]:
     world = World()
-    world.connect = lambda address: RemoteStore(address, BETWEEN)  # type: ignore[method-assign,assignment,return-value]
     made = Cluster(world)
+    world.connect = made.connect  # type: ignore[method-assign,assignment]
     async with made.stack:
         for name in names:
             await made.add(name)

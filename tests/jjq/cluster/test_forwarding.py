@@ -7,11 +7,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from coldstore.errors import Fenced, Unavailable
+from coldstore.errors import Fenced, InvalidInput, Unavailable
 from hotstore.port import Receipt
 from jjq.client import Client
 from jjq.remote.store import RemoteStore
+from jjq.remote.wire import Place
+from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.services import PEER
+from jjq.wire.status import error_in
 from sharding.router import Router
 from tests.jjq.cluster.serving import Cluster, cluster
 from tests.jjq.serving import numbers, said, until, values
@@ -44,6 +47,54 @@ async def test_a_client_is_served_by_any_node_and_then_goes_direct(nodes: Cluste
     assert (await client.pop("q/s", 2)).next == 2
     assert (nodes.calls("a", "Push"), nodes.calls("b", "Push")) == (1, 2)
     assert (nodes.calls("a", "Pop"), nodes.calls("b", "Pop")) == (0, 1)
+
+
+async def test_forwarded_pushes_go_by_the_wire_between_nodes_once_it_stands(nodes: Cluster) -> None:
+    """By streams, which relay them as they are, and as calls; plain, or with an identity and in order."""
+    client = await nodes.client("a", direct=False)
+    for n in range(2):
+        await client.push("q", numbers(n, 1))
+    a = next(iter(nodes.world.nodes["a"].router._peers.values()))
+    await until(lambda: a._wire.at_hand() is not None)  # type: ignore[attr-defined]
+    before = nodes.forwarded("b")
+    await client.push("q", numbers(2, 1))
+    await client.push("q", numbers(3, 1), expected_offset=13)
+    pushes = [client.push("q", numbers(n, 1), producer="p", sequence=n) for n in range(4, 104)]
+    assert [r.first_offset for r in await asyncio.gather(*pushes)] == list(range(14, 114))
+    assert nodes.forwarded("b") - before == 102
+    assert await read(client, "offset:10") == [b"%d" % n for n in range(104)]
+
+
+async def test_what_is_wrong_with_a_forwarded_push_its_owner_says(nodes: Cluster) -> None:
+    client = await nodes.client("a", direct=False)
+    for n in range(2):
+        await client.push("q", numbers(n, 1))
+    a = next(iter(nodes.world.nodes["a"].router._peers.values()))
+    await until(lambda: a._wire.at_hand() is not None)  # type: ignore[attr-defined]
+    lane = client._link.lane()
+    call = lane.both_streams("PushStream")()
+    for message in (
+        pb.PushRequest(queue="q", arrow=pb.ArrowBatch(ipc=b"rubbish")),
+        pb.PushRequest(queue="q"),
+    ):
+        await call.write(message.SerializeToString())
+        response = pb.PushStreamResponse.FromString(await call.read())  # type: ignore[arg-type]
+        assert isinstance(error_in(response.results[0].error), InvalidInput)
+    call.cancel()
+    assert (await client.push("q", numbers(2, 1))).first_offset == 12, "the wire is as good as before"
+
+
+async def test_where_the_wire_cannot_be_reached_pushes_go_over_grpc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cluster, "_wire", lambda *_: Place("127.0.0.1:1", "b"))
+    async with cluster("ab") as nodes:
+        await nodes.world.store.create_queue("q")
+        nodes.world.own("q", "b")
+        client = await nodes.client("a", direct=False)
+        for n in range(3):
+            assert (await client.push("q", numbers(n, 1))).first_offset == n
+        pushes = [client.push("q", numbers(n, 1), producer="p", sequence=n) for n in range(3, 50)]
+        assert [r.first_offset for r in await asyncio.gather(*pushes)] == list(range(3, 50))
+        assert nodes.forwarded("b") == 0
 
 
 async def test_verbs_without_elements_carry_the_hint_too(nodes: Cluster) -> None:

@@ -150,6 +150,12 @@ async def test_nodes_that_use_tls_reach_each_other(tmp_path: Path) -> None:
             await client.create_queue(f"q{n}")
             assert (await client.push(f"q{n}", numbers(0, 1))).first_offset == 0
         assert len(await client.list_queues()) == 6
+        n1 = cluster.nodes["n1"].clustering
+        assert n1 is not None
+        peer = next(iter(n1.router._peers.values()))
+        await until(lambda: peer._wire.at_hand() is not None)  # type: ignore[attr-defined]
+        for n in range(6):
+            assert (await client.push(f"q{n}", numbers(1, 1), producer="p", sequence=0)).first_offset == 1
         owners = {
             (await node.member.ownership.shards(f"q{n}")).owner  # type: ignore[union-attr]
             for node in cluster.nodes.values()
