@@ -47,6 +47,7 @@ CALL_SECONDS: Final = 30.0  # budget of one verb, all its attempts together
 CONNECT_SECONDS: Final = 5.0
 OPERATOR_SECONDS: Final = 60.0  # budget of an operator's call: a move seals a block first
 MOVES_MAX: Final = 8  # shards that a plan moves at the same time
+WIRE_NUMBER_MAX: Final = 2**32 - 1  # of a push on a wire; then they begin again
 WIRES_MAX: Final = 2_000  # connections of other nodes for what they forward
 WIRE_AGAIN_SECONDS: Final = 2.0  # before a node that cannot be reached by one is tried again
 PEER_SECONDS: Final = 10.0  # budget of a forwarded call; clients have a longer one, and try again

@@ -11,12 +11,12 @@ from typing import NamedTuple, TypeAlias
 from coldstore.answers import Receipt
 from coldstore.clock import Clock
 from coldstore.errors import JjqError, Unavailable
-from jjq.limits import CONNECT_SECONDS, WIRE_AGAIN_SECONDS
+from jjq.limits import CONNECT_SECONDS, WIRE_AGAIN_SECONDS, WIRE_NUMBER_MAX
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.frame import Span
 from jjq.wire.info import receipt_in
 from jjq.wire.message import parse
-from jjq.wire.peerframes import GREETING, NUMBER_MAX, Frames, greeting_of
+from jjq.wire.peerframes import GREETING, Frames, greeting_of
 from jjq.wire.status import error_in
 
 Outcome: TypeAlias = Receipt | JjqError
@@ -67,7 +67,7 @@ class Asking(Frames):
 
     def send(self, message: bytes, settle: Settle) -> None:
         """Sent at once; `settle` is called with what comes of it."""
-        self._number = self._number + 1 if self._number < NUMBER_MAX else 1
+        self._number = self._number + 1 if self._number < WIRE_NUMBER_MAX else 1
         now = self._loop.time()
         if not self._asked:
             self._heard = now  # nothing was to be heard before

@@ -24,7 +24,6 @@ from jjq.wire.frame import Span, part
 
 GREETING: Final = b"jjq-peer/1\n\n\n\n\n\n"
 _HEAD: Final = Struct("<II")
-NUMBER_MAX: Final = 2**32 - 1
 _ZEROS: Final = [bytes(-size % 8) for size in range(8)]  # after a message of this size, modulo 8
 _KEEP_ALIVE: Final = getattr(socket, "TCP_KEEPIDLE", None) or socket.TCP_KEEPALIVE  # type: ignore[attr-defined]
 _KEEP_ALIVE_SECONDS: Final = 60

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coldstore.limits import MESSAGE_BYTES_MAX
+from jjq.limits import WIRE_NUMBER_MAX
 from jjq.wire.frame import Span
-from jjq.wire.peerframes import GREETING, NUMBER_MAX, Frames
+from jjq.wire.peerframes import GREETING, Frames
 
 SIZES = st.sampled_from([0, 1, 7, 8, 9]) | st.integers(0, 5_000)
 
@@ -80,7 +81,7 @@ def told(messages: list[tuple[int, bytes]]) -> bytes:
 def test_each_message_comes_whole_once_and_in_order_whatever_the_cuts(
     sizes: list[int], places: list[int]
 ) -> None:
-    messages = [(NUMBER_MAX - n, body(n, size)) for n, size in enumerate(sizes)]
+    messages = [(WIRE_NUMBER_MAX - n, body(n, size)) for n, size in enumerate(sizes)]
     stream = told(messages)
     listener = Listener()
     cuts = sorted({0, len(stream), *(place % len(stream) for place in places)})
@@ -124,12 +125,14 @@ def test_several_frames_may_come_with_the_greeting() -> None:
 def test_what_one_side_says_the_other_hears(size: int) -> None:
     speaker, listener = Listener(), Listener()
     listener.data_received(GREETING)
-    for number in (0, 1, NUMBER_MAX):
+    for number in (0, 1, WIRE_NUMBER_MAX):
         speaker.say(number, body(number, size))
-    assert speaker.kept.written == told([(n, body(n, size)) for n in (0, 1, NUMBER_MAX)])[len(GREETING) :]
+    assert (
+        speaker.kept.written == told([(n, body(n, size)) for n in (0, 1, WIRE_NUMBER_MAX)])[len(GREETING) :]
+    )
     assert len(speaker.kept.written) % 8 == 0
     listener.data_received(speaker.kept.written)
-    assert listener.messages == [(n, body(n, size)) for n in (0, 1, NUMBER_MAX)]
+    assert listener.messages == [(n, body(n, size)) for n in (0, 1, WIRE_NUMBER_MAX)]
 
 
 def test_a_small_part_of_what_came_gets_memory_of_its_own_and_a_large_one_none() -> None:
