@@ -14,7 +14,8 @@ from tests.jjq.fakestore import FakeStore
 from tests.jjq.serving import served, values
 from tests.jjq.wire.test_status import EXAMPLES
 
-HASTY = RemoteSettings(timeout_seconds=0.5)
+ONCE = RemoteSettings(patient=False, direct=False)  # what is refused for now is not tried again
+HASTY = RemoteSettings(timeout_seconds=2.0)
 
 
 class Raising(FakeStore):
@@ -41,7 +42,7 @@ class Raising(FakeStore):
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=repr)
 async def test_an_error_crosses_the_wire_unchanged(error: JjqError) -> None:
-    async with served(Raising(error), remote=HASTY) as jjq:
+    async with served(Raising(error), remote=ONCE) as jjq:
         with pytest.raises(type(error)) as caught:
             await jjq.remote.get_queue("orders")
         assert type(caught.value) is type(error)
@@ -52,7 +53,7 @@ async def test_an_error_crosses_the_wire_unchanged(error: JjqError) -> None:
     "error", [e for e in EXAMPLES if not isinstance(e, Exhausted | Unavailable)], ids=repr
 )
 async def test_an_error_of_a_streamed_push_arrives_unchanged(error: JjqError) -> None:
-    async with served(Raising(error), remote=HASTY) as jjq:
+    async with served(Raising(error), remote=ONCE) as jjq:
         with pytest.raises(type(error)) as caught:
             await jjq.remote.push("orders", values(b"a"), producer="p", sequence=0)
         assert vars(caught.value) == vars(error)
@@ -64,7 +65,7 @@ async def test_an_error_of_a_streamed_push_arrives_unchanged(error: JjqError) ->
 async def test_an_error_in_a_stream_arrives_unchanged(error: JjqError) -> None:
     store = Raising(error)
     await store.create_queue("orders")
-    async with served(store, remote=HASTY) as jjq:
+    async with served(store, remote=ONCE) as jjq:
         with pytest.raises(type(error)) as caught:
             async for _ in jjq.remote.read("orders"):
                 pass
