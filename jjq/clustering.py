@@ -13,13 +13,13 @@ from coldstore.clock import Clock
 from coldstore.objects.port import ObjectStore
 from hotstore.engine import Engine
 from hotstore.runner import ThreadRunner
+from jjq.addresses import split_address
 from jjq.limits import OPERATOR_SECONDS, PEER_SECONDS
 from jjq.remote.operator import RemoteOperator
 from jjq.remote.peer import PeerStore
 from jjq.remote.settings import ClientTls, RemoteSettings
 from jjq.remote.wire import Place
 from jjq.server.operator import OperatorVerbs
-from jjq.server.settings import split_address
 from jjq.wire.services import PEER, PEER_OPERATOR
 from sharding.loads import Loads
 from sharding.node import Node

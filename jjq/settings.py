@@ -26,11 +26,12 @@ from coldstore.limits import GIB, MIB
 from coldstore.objects.settings import S3Settings
 from coldstore.paths import check_name
 from hotstore.settings import HotSettings
+from jjq.addresses import split_address
 from jjq.clustering import ClusterSettings
 from jjq.limits import GRACE_SECONDS, PORT
 from jjq.node import NodeSettings
 from jjq.remote.settings import ClientTls
-from jjq.server.settings import Plaintext, ServerSettings, Tls, split_address
+from jjq.server.settings import Plaintext, ServerSettings, Tls
 from sharding.keeper import TenureSettings
 from sharding.limits import JOURNAL_FLUSH_SECONDS, LEASE_SECONDS
 from sharding.nodes import NodesSettings

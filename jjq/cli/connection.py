@@ -65,8 +65,8 @@ class Connection:
 
     def _knock(self) -> None:
         """Fail at once, with advice, where nobody listens: a person should not wait for retries."""
+        from jjq.addresses import split_address
         from jjq.remote.settings import split_targets
-        from jjq.server.settings import split_address
 
         if not self.timeout > 0:
             raise InvalidInput(f"--timeout is {self.timeout:g}: give a number of seconds above 0")

@@ -21,6 +21,7 @@ import pyarrow as pa
 from coldstore.answers import Receipt, Stage
 from coldstore.errors import InvalidInput, JjqError
 from jjq.limits import JOIN_BYTES_MAX, JOIN_CALLS, JOIN_PUSH_BYTES
+from jjq.remote.settle import settle
 
 Send: TypeAlias = Callable[[str, pa.RecordBatch, Stage, pa.Buffer | None], Awaitable[Receipt]]
 Waiting: TypeAlias = tuple[pa.RecordBatch, int, asyncio.Future[Receipt]]
@@ -118,11 +119,4 @@ def _joined(waiting: deque[Waiting]) -> list[Waiting]:
 
 
 def _answer(reply: asyncio.Future[Receipt], outcome: Receipt | Exception) -> None:
-    if reply.done():
-        return
-    if isinstance(outcome, Receipt):
-        reply.set_result(outcome)
-    elif isinstance(outcome, JjqError):
-        reply.set_exception(outcome.copy())
-    else:
-        reply.set_exception(outcome)
+    settle(reply, outcome.copy() if isinstance(outcome, JjqError) else outcome)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import Any, cast
 
 import pyarrow as pa
 
@@ -18,12 +17,10 @@ from coldstore.answers import Receipt, Stage
 from coldstore.chance import Chance
 from coldstore.clock import Clock
 from coldstore.errors import Unavailable
-from jjq.remote.request import made
+from jjq.remote.request import push_request
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore, encoded
 from jjq.remote.wire import Place, Settle, Wire
-from jjq.v1 import jjq_pb2 as pb
-from jjq.wire.enums import STAGE
 from sharding.turns import Turns
 
 
@@ -74,14 +71,7 @@ class PeerStore(RemoteStore):
                 stage=stage,
                 serialized=serialized,
             )
-        request = made(
-            pb.PushRequest,
-            queue=queue,
-            producer=producer,
-            sequence=sequence,
-            expected_offset=expected_offset,
-            stage=cast("Any", STAGE.number(stage)),
-        )
+        request = push_request(queue, stage, producer, sequence, expected_offset)
         return await wire.push(encoded(request, payload, serialized))
 
     def relay(self, queue: str, ordered: bool, message: bytes, settle: Settle) -> bool:

@@ -23,6 +23,7 @@ from jjq.limits import STREAM_MESSAGE_BYTES, STREAM_MESSAGE_PUSHES
 from jjq.remote.called import received
 from jjq.remote.link import Link
 from jjq.remote.retry import Backoff
+from jjq.remote.settle import settle
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.info import receipt_in
 from jjq.wire.message import parse
@@ -202,12 +203,7 @@ class Pipeline:
         del self._pending[push]
         self._bytes -= len(push.raw)
         self._room.set()
-        if push.reply.done():
-            return
-        if isinstance(outcome, Receipt):
-            push.reply.set_result(outcome)
-        else:
-            push.reply.set_exception(outcome)
+        settle(push.reply, outcome)
 
     def _fail(self, error: JjqError) -> None:
         for push in list(self._pending):

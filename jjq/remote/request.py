@@ -6,7 +6,10 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
+from coldstore.answers import Stage
 from coldstore.errors import InvalidInput
+from jjq.v1 import jjq_pb2 as pb
+from jjq.wire.enums import STAGE
 
 M = TypeVar("M", bound=Message)
 
@@ -17,6 +20,24 @@ def made(kind: type[M], /, **fields: Any) -> M:
         return kind(**fields)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"the request cannot be sent: {error}") from None
+
+
+def push_request(
+    queue: str,
+    stage: Stage,
+    producer: str | None = None,
+    sequence: int | None = None,
+    expected_offset: int | None = None,
+) -> pb.PushRequest:
+    """A push, but for what it pushes."""
+    return made(
+        pb.PushRequest,
+        queue=queue,
+        producer=producer,
+        sequence=sequence,
+        expected_offset=expected_offset,
+        stage=STAGE.number(stage),
+    )
 
 
 def refuse_empty(**texts: str) -> None:

@@ -29,13 +29,13 @@ from jjq.remote.pipeline import Pipeline
 from jjq.remote.plain import plain_streams
 from jjq.remote.popping import Lagging, pop_streams
 from jjq.remote.replay import Replay
-from jjq.remote.request import at_least_one, made, refuse_empty
+from jjq.remote.request import at_least_one, made, push_request, refuse_empty
 from jjq.remote.retry import Caller, NotSent
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.subscription import Subscription
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import info
-from jjq.wire.enums import CONTENT, STAGE
+from jjq.wire.enums import CONTENT
 from jjq.wire.message import decode, encode, parse, queue_of
 from jjq.wire.pages import token
 
@@ -206,14 +206,7 @@ class RemoteStore:
     ) -> Receipt:
         if producer is None and sequence is None and expected_offset is None:
             return await self._joining.push(queue, payload, stage, serialized)
-        request = made(
-            pb.PushRequest,
-            queue=queue,
-            producer=producer,
-            sequence=sequence,
-            expected_offset=expected_offset,
-            stage=cast("Any", STAGE.number(stage)),
-        )
+        request = push_request(queue, stage, producer, sequence, expected_offset)
         if producer is not None and sequence is not None:
             return await self._push_in_order(queue, encoded(request, payload, serialized), producer, sequence)
         return await self._push_once(queue, request, payload, serialized)
@@ -221,7 +214,7 @@ class RemoteStore:
     async def _push_plain(
         self, queue: str, payload: pa.RecordBatch, stage: Stage, serialized: pa.Buffer | None
     ) -> Receipt:
-        request = made(pb.PushRequest, queue=queue, stage=cast("Any", STAGE.number(stage)))
+        request = push_request(queue, stage)
         if stage == "cold":  # it may take long: no stream for that
             return await self._push_once(queue, request, payload, serialized)
         raw = encoded(request, payload, serialized)

@@ -24,6 +24,7 @@ from jjq.limits import PLAIN_SECONDS
 from jjq.remote.called import received
 from jjq.remote.link import Lane, Link
 from jjq.remote.retry import NotSent
+from jjq.remote.settle import settle
 from jjq.wire.status import NoSuchMethod
 
 Call = grpc.aio.StreamStreamCall[bytes, bytes]
@@ -113,9 +114,9 @@ class Stream(ABC, Generic[Request, Answer]):
         finally:
             self.end()
             for reply in self._sent.values():
-                _settle(reply, error.copy())
+                settle(reply, error.copy())
             for _, reply in self._unsent:
-                _settle(reply, NotSent(error.message))
+                settle(reply, NotSent(error.message))
 
     async def _answers(self, lane: Lane) -> None:
         call: Call = lane.both_streams(self.method)()
@@ -148,16 +149,7 @@ class Stream(ABC, Generic[Request, Answer]):
                 yield self._number, request
 
     def _settled(self, number: int, answer: Answer | JjqError) -> None:
-        _settle(self._sent.pop(number), answer)
-
-
-def _settle(reply: asyncio.Future[Any], answer: object) -> None:
-    if reply.done():
-        return  # its caller has gone
-    if isinstance(answer, JjqError):
-        reply.set_exception(answer)
-    else:
-        reply.set_result(answer)
+        settle(self._sent.pop(number), answer)
 
 
 S = TypeVar("S", bound=Stream[Any, Any])

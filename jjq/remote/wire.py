@@ -6,12 +6,15 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from coldstore.answers import Receipt
 from coldstore.clock import Clock
 from coldstore.errors import JjqError, Unavailable
+from jjq.addresses import split_address
 from jjq.limits import CONNECT_SECONDS, WIRE_AGAIN_SECONDS, WIRE_NUMBER_MAX
+from jjq.remote.settle import settle
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.frame import Span
 from jjq.wire.info import receipt_in
@@ -53,27 +56,18 @@ class Asking(Frames):
     def push(self, message: bytes) -> asyncio.Future[Receipt]:
         """Sent at once; the future is the result."""
         result: asyncio.Future[Receipt] = self._loop.create_future()
-
-        def settle(outcome: Outcome) -> None:
-            if result.done():
-                return  # its caller has gone
-            if isinstance(outcome, JjqError):
-                result.set_exception(outcome)
-            else:
-                result.set_result(outcome)
-
-        self.send(message, settle)
+        self.send(message, partial(settle, result))
         return result
 
-    def send(self, message: bytes, settle: Settle) -> None:
-        """Sent at once; `settle` is called with what comes of it."""
+    def send(self, message: bytes, tell: Settle) -> None:
+        """Sent at once; `tell` is called with what comes of it."""
         self._number = self._number + 1 if self._number < WIRE_NUMBER_MAX else 1
         now = self._loop.time()
         if not self._asked:
             self._heard = now  # nothing was to be heard before
             if self._look is None:
                 self._look = self._loop.call_later(self._seconds / 4, self._overdue)
-        self._asked[self._number] = (settle, now)
+        self._asked[self._number] = (tell, now)
         self.say(self._number, message)
 
     def close(self) -> None:
@@ -95,9 +89,9 @@ class Asking(Frames):
 
     def heard(self, number: int, message: Span) -> None:
         self._heard = self._loop.time()
-        settle, _ = self._asked.pop(number, (None, 0.0))
-        if settle is not None:  # else it took too long, and its caller was told so
-            settle(_outcome(message.bytes))
+        tell, _ = self._asked.pop(number, (None, 0.0))
+        if tell is not None:  # else it took too long, and its caller was told so
+            tell(_outcome(message.bytes))
 
     def connection_lost(self, error: Exception | None) -> None:
         if error is not None:
@@ -112,8 +106,8 @@ class Asking(Frames):
             self._ready.set_exception(Unavailable(f"{self._name}: {self._why}"))
             self._ready.exception()  # nobody may wait for it any more
         asked, self._asked = self._asked, {}
-        for settle, _ in asked.values():
-            self._fail(settle, self._why)
+        for tell, _ in asked.values():
+            self._fail(tell, self._why)
 
     def _overdue(self) -> None:
         """Give up what has waited for too long; and the connection, if nothing at all comes from it."""
@@ -125,15 +119,15 @@ class Asking(Frames):
             self._lost()
             return
         while self._asked:
-            number, (settle, sent) = next(iter(self._asked.items()))
+            number, (tell, sent) = next(iter(self._asked.items()))
             if sent > due:
                 self._look = self._loop.call_later(self._seconds / 4, self._overdue)
                 return
             del self._asked[number]
-            self._fail(settle, f"no result within {self._seconds:g} s")
+            self._fail(tell, f"no result within {self._seconds:g} s")
 
-    def _fail(self, settle: Settle, why: str) -> None:
-        settle(Unavailable(f"{self._name}: {why}; the outcome is unknown"))
+    def _fail(self, tell: Settle, why: str) -> None:
+        tell(Unavailable(f"{self._name}: {why}; the outcome is unknown"))
 
 
 def _outcome(message: bytes) -> Outcome:
@@ -179,20 +173,19 @@ class Wire:
         try:
             place = self._where()
             if place is not None:
-                with suppress(OSError, TimeoutError, ValueError, JjqError):  # ssl.SSLError is an OSError
+                with suppress(OSError, TimeoutError, JjqError):  # ssl.SSLError is an OSError
                     async with asyncio.timeout(CONNECT_SECONDS):
                         self._asking = await self._connect(place)
         finally:
             self._trying = None
 
     async def _connect(self, place: Place) -> Asking:
-        host, _, port = place.address.rpartition(":")
-        host = host.strip("[]")
+        host, port = split_address(place.address, "wire")
         tls = None if self._tls is None else self._tls()
         _, asking = await asyncio.get_running_loop().create_connection(
             lambda: Asking(place, self._seconds),
             host,
-            int(port),
+            port,
             ssl=tls,
             server_hostname=None if tls is None else host,
         )

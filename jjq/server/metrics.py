@@ -19,8 +19,8 @@ from prometheus_client.registry import Collector
 from coldstore.errors import InvalidInput, JjqError
 from hotstore.lag import Lag
 from hotstore.port import Store
+from jjq.addresses import split_address
 from jjq.server.meter import Meter, families
-from jjq.server.settings import split_address
 
 _SCRAPE_SECONDS: Final = 5.0
 

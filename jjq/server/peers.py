@@ -94,7 +94,6 @@ class Asked(Frames):
         self._loop = asyncio.get_running_loop()
         self._bytes = 0  # under way
         self._pushes = 0
-        self._paused = False
         self._stuck = False
         self.lost: asyncio.Future[None] = self._loop.create_future()
         self._late: asyncio.TimerHandle | None = None
@@ -171,16 +170,16 @@ class Asked(Frames):
         self._read_on()
 
     def _read_on(self) -> None:
-        if not self._stuck and self._bytes <= STREAM_BYTES_MAX // 2 and self._pushes < STREAM_PUSHES_MAX:
+        held = self._stuck or self._listener.paused
+        if not held and self._bytes <= STREAM_BYTES_MAX // 2 and self._pushes < STREAM_PUSHES_MAX:
             self._read(True)
 
     def pause(self) -> None:
-        """Read no more, whatever becomes ready."""
+        """Read no more: the listener is paused, so nothing resumes it."""
         self._read(False)
-        self._paused = True
 
     def _read(self, on: bool) -> None:
-        if self._paused or self.transport.is_closing() or on == self.transport.is_reading():
+        if self.transport.is_closing() or on == self.transport.is_reading():
             return
         if on:
             self.transport.resume_reading()

@@ -19,6 +19,7 @@ from grpc_health.v1 import health, health_pb2
 from coldstore.clock import Clock, SystemClock
 from coldstore.errors import InvalidInput, Unavailable
 from hotstore.port import Store
+from jjq.addresses import split_address
 from jjq.server.crowd import Crowd
 from jjq.server.drain import Drain
 from jjq.server.duplex import Duplex
@@ -30,7 +31,7 @@ from jjq.server.peers import PeerListener
 from jjq.server.popping import PopStream
 from jjq.server.pushing import PushStream
 from jjq.server.reading import read
-from jjq.server.settings import ServerSettings, split_address
+from jjq.server.settings import ServerSettings
 from jjq.server.streams import Streams
 from jjq.server.subscribe import subscribe
 from jjq.server.verbs import Verbs

@@ -13,6 +13,7 @@ import grpc
 from coldstore.errors import InvalidInput
 from coldstore.limits import MESSAGE_BYTES_MAX
 from jjq import limits
+from jjq.addresses import split_address
 
 Plaintext = Literal["warn", "refuse", "allow"]
 
@@ -133,11 +134,3 @@ def _is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"  # any other name may mean any address
-
-
-def split_address(address: str, what: str) -> tuple[str, int]:
-    """Host and port of `host:port`; IPv6 hosts stand in brackets."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdigit() or int(port) > 65_535 or (":" in host and host[0] != "["):
-        raise InvalidInput(f"{what} {address!r} is not HOST:PORT; write for instance 127.0.0.1:{limits.PORT}")
-    return host.strip("[]"), int(port)

@@ -21,7 +21,8 @@ from jjq.server.server import Server, serve
 from jjq.wire.services import OPERATOR, PEER, PEER_OPERATOR
 from sharding.operator import Operator, OperatorHere
 from sharding.placement import Load
-from tests.jjq.serving import ANYWHERE
+from sharding.router import Router
+from tests.jjq.serving import ANYWHERE, until
 from tests.sharding.cluster import World
 
 BETWEEN = RemoteSettings(timeout_seconds=5.0, direct=False, patient=False, service=PEER)
@@ -102,6 +103,12 @@ class Cluster:
         made = RemoteOperator(address, replace(BETWEEN, service=PEER_OPERATOR))
         self.stack.push_async_callback(made.close)
         return made
+
+
+async def wired(router: Router) -> None:
+    """Return when the wire stands to the one node that was asked."""
+    (peer,) = router._peers.values()
+    await until(lambda: peer._wire.at_hand() is not None)  # type: ignore[attr-defined]
 
 
 @asynccontextmanager

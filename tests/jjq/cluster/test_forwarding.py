@@ -16,7 +16,7 @@ from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.services import PEER
 from jjq.wire.status import error_in
 from sharding.router import Router
-from tests.jjq.cluster.serving import Cluster, cluster
+from tests.jjq.cluster.serving import Cluster, cluster, wired
 from tests.jjq.serving import numbers, said, until, values
 
 
@@ -54,8 +54,7 @@ async def test_forwarded_pushes_go_by_the_wire_between_nodes_once_it_stands(node
     client = await nodes.client("a", direct=False)
     for n in range(2):
         await client.push("q", numbers(n, 1))
-    a = next(iter(nodes.world.nodes["a"].router._peers.values()))
-    await until(lambda: a._wire.at_hand() is not None)  # type: ignore[attr-defined]
+    await wired(nodes.world.nodes["a"].router)
     before = nodes.forwarded("b")
     await client.push("q", numbers(2, 1))
     await client.push("q", numbers(3, 1), expected_offset=13)
@@ -69,8 +68,7 @@ async def test_what_is_wrong_with_a_forwarded_push_its_owner_says(nodes: Cluster
     client = await nodes.client("a", direct=False)
     for n in range(2):
         await client.push("q", numbers(n, 1))
-    a = next(iter(nodes.world.nodes["a"].router._peers.values()))
-    await until(lambda: a._wire.at_hand() is not None)  # type: ignore[attr-defined]
+    await wired(nodes.world.nodes["a"].router)
     lane = client._link.lane()
     call = lane.both_streams("PushStream")()
     for message in (

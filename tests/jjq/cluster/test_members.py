@@ -13,6 +13,7 @@ from jjq.remote.settings import ClientTls, RemoteSettings
 from jjq.remote.store import RemoteStore
 from sharding.ports import JournalKind
 from tests.jjq.cluster.members import real_cluster
+from tests.jjq.cluster.serving import wired
 from tests.jjq.server.test_tls import Authority
 from tests.jjq.serving import numbers, said, until
 
@@ -152,8 +153,7 @@ async def test_nodes_that_use_tls_reach_each_other(tmp_path: Path) -> None:
         assert len(await client.list_queues()) == 6
         n1 = cluster.nodes["n1"].clustering
         assert n1 is not None
-        peer = next(iter(n1.router._peers.values()))
-        await until(lambda: peer._wire.at_hand() is not None)  # type: ignore[attr-defined]
+        await wired(n1.router)
         for n in range(6):
             assert (await client.push(f"q{n}", numbers(1, 1), producer="p", sequence=0)).first_offset == 1
         owners = {
