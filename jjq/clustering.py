@@ -25,8 +25,9 @@ from sharding.loads import Loads
 from sharding.node import Node
 from sharding.nodes import Nodes, NodesSettings
 from sharding.operator import Operator, OperatorHere
-from sharding.ports import JournalKind, Ownership
+from sharding.ports import Ownership
 from sharding.router import Router
+from sharding.tenure import JournalKind
 from sharding.traffic import Traffic
 
 _ANY = {"0.0.0.0", "::"}

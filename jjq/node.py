@@ -25,7 +25,7 @@ from sharding import member
 from sharding.keeper import TenureSettings
 from sharding.limits import JOURNAL_FLUSH_SECONDS
 from sharding.member import Member, MemberSettings
-from sharding.ports import JournalKind
+from sharding.tenure import JournalKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,7 @@ from sharding.lease import Lease, LeasedJournal
 from sharding.limits import CLOSE_SECONDS, JOURNAL_FLUSH_SECONDS_MAX
 from sharding.objectjournal import ObjectJournal
 from sharding.ownership import NodeOwnership
-from sharding.ports import JournalKind
-from sharding.tenure import Held
+from sharding.tenure import Held, JournalKind
 
 log = logging.getLogger("jjq.sharding")
 

@@ -24,7 +24,7 @@ from typing import Final
 from coldstore import document, paths
 from coldstore.errors import DataLoss
 from sharding.placement import Load
-from sharding.ports import JournalKind
+from sharding.tenure import JournalKind
 
 FORMAT: Final = 1
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import pyarrow as pa
 
 from hotstore.port import BlockInfo, QueueInfo
-from sharding import tenure
 from sharding.shards import Range, Shards
-
-JournalKind: TypeAlias = tenure.JournalKind
+from sharding.tenure import JournalKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from jjq.v1 import jjq_pb2 as pb
 from sharding.node import Node
 from sharding.operations import NodeState, Shard
 from sharding.placement import Load
-from sharding.ports import JournalKind
+from sharding.tenure import JournalKind
 
 _JOURNALS = {"disk": pb.JOURNAL_KIND_DISK, "s3": pb.JOURNAL_KIND_S3}
 

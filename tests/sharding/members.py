@@ -18,7 +18,7 @@ from hotstore.hotstore import HotStore
 from hotstore.settings import HotSettings
 from sharding.keeper import TenureSettings
 from sharding.member import Member, MemberSettings, open_member
-from sharding.ports import JournalKind
+from sharding.tenure import JournalKind
 from tests.hotstore.kit import Seen, read_all
 from tests.hotstore.kit import push as push_values
 from tests.hotstore.kit import settings as small

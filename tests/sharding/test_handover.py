@@ -13,8 +13,8 @@ from coldstore.clock import ManualClock
 from coldstore.errors import Conflict, Fenced, NotFound, Unavailable
 from coldstore.objects.memory import MemoryObjects
 from sharding import shards
-from sharding.ports import JournalKind
 from sharding.shards import Shards
+from sharding.tenure import JournalKind
 from tests.hotstore.kit import drain, values
 from tests.sharding.journals import Spoiled, lost
 from tests.sharding.members import BLOCK_BYTES, Cluster, cluster, contents, push

@@ -25,7 +25,7 @@ from jjq.settings import Settings
 from jjq.wire.services import OPERATOR
 from sharding.member import Member, MemberSettings, open_member
 from sharding.nodes import NodesSettings
-from sharding.ports import JournalKind
+from sharding.tenure import JournalKind
 from tests.servers.waiting import free_ports
 
 SMALL = HotSettings(segment_bytes=32 * MIB, journal_bytes_max=256 * MIB)

@@ -11,7 +11,7 @@ import pytest
 from coldstore.errors import JjqError
 from jjq.remote.settings import ClientTls, RemoteSettings
 from jjq.remote.store import RemoteStore
-from sharding.ports import JournalKind
+from sharding.tenure import JournalKind
 from tests.jjq.cluster.members import real_cluster
 from tests.jjq.cluster.serving import wired
 from tests.jjq.server.test_tls import Authority
