@@ -58,7 +58,7 @@ bench: $(VENV)/.spark $(VENV)/.bench ## measure, also against the peers; see doc
 	@JAVA_HOME="$$(.ci/java)" && export JAVA_HOME && exec $(BIN)/python -m bench $(ARGS)
 
 cluster: $(VENV)/.dev ## run a cluster of nodes on this machine
-	@exec $(BIN)/python -m jjq.cluster $(ARGS)
+	@exec $(BIN)/python -m jjq.dev_cluster $(ARGS)
 
 proto: $(VENV)/.dev ## regenerate the wire code from proto/
 	@$(BIN)/python proto/generate.py

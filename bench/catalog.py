@@ -13,9 +13,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from bench.row import Row, at_most
-from coldstore.chance import SystemChance
-from coldstore.clock import SystemClock
-from hotstore.catalog import QUEUES, SUBSCRIBERS, Catalog
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.clock import SystemClock
+from hotstore.catalog.catalog import QUEUES, SUBSCRIBERS, Catalog
 
 CREATED_US = 1_767_225_600_000_000
 

@@ -21,7 +21,7 @@ import uvloop
 
 import jjq
 from bench.row import Row, at_least
-from jjq.values import to_payload
+from jjq.client.payload import to_payload
 
 CALLERS = 4
 PER_CALL = 1_000

@@ -23,15 +23,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.row import Row, at_least, at_most
-from coldstore import batch, block, index, metadata, paths
-from coldstore.blocks import BlockList
-from coldstore.chance import SeededChance, SystemChance
-from coldstore.clock import SystemClock
-from coldstore.coldqueue import ColdQueue
-from coldstore.columns import Columns
-from coldstore.index import Run
-from coldstore.metadata import BlockMetadata, genesis, link
+from coldstore.block import encode
+from coldstore.history import rollups
+from coldstore.history.block_list import BlockList
+from coldstore.history.columns import Columns
+from coldstore.history.rollups import Run
+from coldstore.layout import metadata, paths
+from coldstore.layout.metadata import BlockMetadata, genesis, link
 from coldstore.objects.local import LocalObjects
+from coldstore.queue.cold_queue import ColdQueue
+from coldstore.shared import batch
+from coldstore.shared.chance import SeededChance, SystemChance
+from coldstore.shared.clock import SystemClock
 from coldstore.store import ColdStore
 
 ELEMENTS = 500_000
@@ -116,7 +119,7 @@ def _moved(table: pa.Table, first: int) -> pa.Table:
 
 
 def _write_alike(table: pa.Table, path: Path) -> None:
-    with block._writer(str(path), table.schema) as writer:
+    with encode._writer(str(path), table.schema) as writer:
         writer.write_table(table, row_group_size=67_650)
 
 
@@ -192,8 +195,8 @@ def _make_long_queue(root: Path, count: int) -> None:
     queue = ColdStore(objects, SystemClock(), SystemChance()).create_queue("long")
     blocks = synthetic_blocks(queue.settings.id, count)
     rolled = 0
-    for run_ in index.runs(count):
-        index.write(objects, queue.settings, blocks, run_)
+    for run_ in rollups.runs(count):
+        rollups.write(objects, queue.settings, blocks, run_)
         rolled = Run(*run_).stop
     for made in blocks[rolled:]:
         objects.put(paths.meta("long", made.first, "final"), metadata.encode(made))

@@ -25,11 +25,11 @@ import pyarrow as pa
 from bench.frontserver import run_on
 from bench.hotstore import Machine, open_in, values
 from bench.row import Row, at_least, at_most
-from coldstore.batch import payload
+from coldstore.shared.batch import payload
 from jjq.remote.store import RemoteStore
 from jjq.server.settings import ServerSettings
 from jjq.v1 import jjq_pb2 as pb
-from jjq.wire.message import encode
+from jjq.wire.batches import encode
 
 BLOCK_BYTES = 1 << 30
 PER_CALL = 1_000

@@ -20,10 +20,10 @@ import psutil
 from bench.coldstore import _make_long_queue
 from bench.hotstore import median_seconds, open_in, values
 from bench.row import Row, at_least, at_most
-from coldstore.batch import payload
-from coldstore.limits import GIB, MIB
-from hotstore.hotstore import HotStore
+from coldstore.shared.batch import payload
+from coldstore.shared.limits import GIB, MIB
 from hotstore.settings import HotSettings
+from hotstore.store import HotStore
 
 Figures = dict[str, float]
 

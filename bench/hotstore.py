@@ -19,16 +19,16 @@ from pathlib import Path
 import pyarrow as pa
 
 from bench.row import Row, at_least, at_most
-from coldstore.batch import payload
-from coldstore.chance import SeededChance, SystemChance
-from coldstore.clock import SystemClock
-from coldstore.limits import GIB
 from coldstore.objects.local import LocalObjects
+from coldstore.shared.batch import payload
+from coldstore.shared.chance import SeededChance, SystemChance
+from coldstore.shared.clock import SystemClock
+from coldstore.shared.limits import GIB
 from coldstore.store import ColdStore
 from hotstore.engine import Engine
-from hotstore.hotstore import HotStore
 from hotstore.opening import open_engine
 from hotstore.settings import HotSettings
+from hotstore.store import HotStore
 
 CALLERS = 4
 PER_CALL = 1_000

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.row import Row, at_least, at_most
-from coldstore.chance import SystemChance
-from coldstore.limits import KIB, MIB
-from hotstore.disk import RealDisk
-from hotstore.diskjournal import DiskJournal
-from hotstore.journal import Record
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.limits import KIB, MIB
+from hotstore.journal.disk import RealDisk
+from hotstore.journal.disk_journal import DiskJournal
+from hotstore.journal.port import Record
 from hotstore.limits import PAGE_BYTES, SEGMENT_BYTES_DEFAULT
 
 

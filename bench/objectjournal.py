@@ -13,11 +13,11 @@ import time
 from pathlib import Path
 
 from bench.row import Row, at_least, at_most
-from coldstore.batch import payload
-from coldstore.chance import SystemChance
-from coldstore.clock import SystemClock
 from coldstore.objects.port import ObjectStore
-from jjq.node import NodeSettings, open_member
+from coldstore.shared.batch import payload
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.clock import SystemClock
+from jjq.node.node import NodeSettings, open_member
 from sharding.limits import JOURNAL_FLUSH_SECONDS
 from tests.servers.seaweed import running_seaweed
 

@@ -19,8 +19,8 @@ from pathlib import Path
 import uvloop
 
 from bench.row import Row, at_least, at_most
-from coldstore.batch import payload
 from coldstore.objects.port import ObjectStore
+from coldstore.shared.batch import payload
 from jjq.remote.operator import RemoteOperator
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore

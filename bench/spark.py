@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 
 from bench.coldstore import elements
 from bench.row import Row, at_least
-from coldstore.chance import SystemChance
-from coldstore.clock import SystemClock
-from coldstore.coldqueue import ColdQueue
 from coldstore.objects.local import LocalObjects
+from coldstore.queue.cold_queue import ColdQueue
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.clock import SystemClock
 from coldstore.store import ColdStore
 
 BLOCKS = 1_000
@@ -34,7 +34,7 @@ def run(quick: bool) -> list[Row]:
     if find_spec("pyspark") is None:
         return []
     from jjq.spark import register
-    from jjq.spark.pipeline.session import session
+    from jjq.spark.jobs.session import session
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.log.level": "OFF"}

@@ -23,10 +23,10 @@ import psutil
 import pyarrow as pa
 
 from bench.row import Row, at_least, at_most
-from coldstore import batch, limits
-from coldstore.chance import SystemChance
-from coldstore.clock import SystemClock
 from coldstore.objects.local import LocalObjects
+from coldstore.shared import batch, limits
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.clock import SystemClock
 from coldstore.store import ColdStore
 
 YOUNG_BLOCKS = 2_000
@@ -40,7 +40,7 @@ def run(quick: bool) -> list[Row]:
     """All figures of compaction; none where Spark is not installed."""
     if find_spec("pyspark") is None:
         return []
-    from jjq.spark.pipeline.session import session
+    from jjq.spark.jobs.session import session
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.log.level": "OFF"}
@@ -52,8 +52,8 @@ def run(quick: bool) -> list[Row]:
 
 
 def _measure(spark: Any, original: Path, rounds: int) -> list[Row]:
-    from jjq.spark.pipeline import tasks
-    from jjq.spark.pipeline.compact import compact
+    from jjq.spark.jobs import tasks
+    from jjq.spark.jobs.compact import compact
 
     def with_spark(root: Path) -> int:
         done = compact(spark, str(root), everything=True)

@@ -20,10 +20,10 @@ import pyarrow as pa
 import jjq
 from bench.client import running_server
 from bench.row import Row, at_least
-from coldstore import batch
-from coldstore.chance import SystemChance
-from coldstore.clock import SystemClock
 from coldstore.objects.local import LocalObjects
+from coldstore.shared import batch
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.clock import SystemClock
 from coldstore.store import ColdStore
 
 VALUE_BYTES = 100
@@ -37,7 +37,7 @@ def run(quick: bool) -> list[Row]:
     if find_spec("pyspark") is None:
         return []
     from jjq.spark import register
-    from jjq.spark.pipeline.session import session
+    from jjq.spark.jobs.session import session
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.log.level": "OFF"}

@@ -14,17 +14,20 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final, TypeGuard
 
-from coldstore import document, importing, limits, load, paths, queue
-from coldstore.batch import check_content
-from coldstore.chance import Chance
-from coldstore.clock import Clock
-from coldstore.coldqueue import ColdQueue
-from coldstore.errors import Conflict, DataLoss, InvalidInput, NotFound
-from coldstore.importing import Ticket
+from coldstore.block.files import DataCache, Shelf
+from coldstore.history import load
+from coldstore.layout import paths, queue_settings, sealed_json
+from coldstore.layout.queue_settings import QueueSettings
 from coldstore.objects.port import ObjectStore
-from coldstore.queue import QueueSettings
-from coldstore.shelf import DataCache, Shelf
-from coldstore.verify import Progress, Report, unreadable, verify
+from coldstore.queue import bulk_import
+from coldstore.queue.bulk_import import Ticket
+from coldstore.queue.cold_queue import ColdQueue
+from coldstore.queue.verify import Progress, Report, unreadable, verify
+from coldstore.shared import limits
+from coldstore.shared.batch import check_content
+from coldstore.shared.chance import Chance
+from coldstore.shared.clock import Clock
+from coldstore.shared.errors import Conflict, DataLoss, InvalidInput, NotFound
 
 FORMAT: Final = 1
 
@@ -71,7 +74,7 @@ class ColdStore:
             block_seconds=block_seconds,
             created_us=self._clock.now_us(),
         )
-        data = queue.encode(wanted)
+        data = queue_settings.encode(wanted)
         self._claim()
         try:
             self._objects.put_if_absent(paths.queue(name), data)
@@ -85,9 +88,9 @@ class ColdStore:
     def begin_import(self, name: str, *, idle: bool = False, **asked: Any) -> Ticket:
         """Reserve a new queue, or one that is idle, for an import (importing.py); settings as of `create_queue`."""
         wanted = QueueSettings(name=name, id=self._chance.token(), created_us=self._clock.now_us(), **asked)
-        queue.check_settings(wanted)
+        queue_settings.check_settings(wanted)
         self._claim()
-        return importing.begin(self._objects, wanted, self._chance.token(), asked=asked, idle=idle)
+        return bulk_import.begin(self._objects, wanted, self._chance.token(), asked=asked, idle=idle)
 
     def open_queue(self, name: str) -> ColdQueue:
         """A queue as it is now; `NotFound` if there is none of this name."""
@@ -136,7 +139,7 @@ class ColdStore:
     def _find_settings(self, name: str) -> QueueSettings | None:
         key = paths.queue(name)
         try:
-            return queue.decode(self._objects.get(key).data, key)
+            return queue_settings.decode(self._objects.get(key).data, key)
         except NotFound:
             return None
 
@@ -160,7 +163,7 @@ class ColdStore:
             data = self._objects.get(paths.STORE).data
         except NotFound:
             return None
-        fields = document.unseal(data, paths.STORE, FORMAT)
+        fields = sealed_json.unseal(data, paths.STORE, FORMAT)
         identity = fields.get("store")
         if not isinstance(identity, str):
             raise DataLoss(f"{paths.STORE} does not describe a store", key=paths.STORE)
@@ -171,7 +174,7 @@ class ColdStore:
         if self._id is None:
             fields = {"store": self._chance.token(), "created": self._clock.now_us()}
             with suppress(Conflict):  # another process was quicker: its identity counts
-                self._objects.put_if_absent(paths.STORE, document.seal(fields, FORMAT))
+                self._objects.put_if_absent(paths.STORE, sealed_json.seal(fields, FORMAT))
             self._id = self._read_id()
 
 

@@ -12,29 +12,29 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from coldstore.chance import Chance
-from coldstore.clock import Clock
-from coldstore.errors import JjqError, Unavailable
+from coldstore.shared.chance import Chance
+from coldstore.shared.clock import Clock
+from coldstore.shared.errors import JjqError, Unavailable
 from coldstore.store import ColdStore
-from hotstore.admission import Admission, Usage
-from hotstore.checkpoint import Checkpointer
-from hotstore.committer import Committer
-from hotstore.departure import Departures
-from hotstore.entries import Moves
-from hotstore.hotblocks import HotBlocks
-from hotstore.hotstore import HotStore
-from hotstore.journal import Journal
+from hotstore.catalog.view import Relational
+from hotstore.journal.port import Journal
+from hotstore.lifecycle.checkpoint import Checkpointer
+from hotstore.lifecycle.departure import Departures
+from hotstore.lifecycle.maintenance import Maintenance, Parts
+from hotstore.lifecycle.replay import Replay
+from hotstore.lifecycle.seal import Sealer
 from hotstore.limits import MOVE_BYTES
-from hotstore.maintenance import Maintenance, Parts
-from hotstore.owners import Owners
-from hotstore.reading import Reading
-from hotstore.registry import Registry
-from hotstore.relational import Relational
-from hotstore.replay import Replay
+from hotstore.queue.moves import Moves
+from hotstore.queue.owners import Owners
+from hotstore.queue.registry import Registry
+from hotstore.queue.subscriber import Subscriber
+from hotstore.read.hot_blocks import HotBlocks
+from hotstore.read.reading import Reading
 from hotstore.runner import InlineRunner, Runner, ThreadRunner
-from hotstore.sealer import Sealer
 from hotstore.settings import HotSettings
-from hotstore.subscriber import Subscriber
+from hotstore.store import HotStore
+from hotstore.write.admission import Admission, Usage
+from hotstore.write.committer import Committer
 
 log = logging.getLogger("jjq.hotstore")
 

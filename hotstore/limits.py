@@ -1,14 +1,14 @@
 """The limits of the hot store's journal, units last, with the relations between them checked at import.
 
-Limits that wire, journal and block share (elements, batches) are in `coldstore.limits`.
+Limits that wire, journal and block share (elements, batches) are in `coldstore.shared.limits`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from coldstore.errors import check
-from coldstore.limits import BATCH_BYTES_MAX, GIB, KIB, MIB
+from coldstore.shared.errors import check
+from coldstore.shared.limits import BATCH_BYTES_MAX, GIB, KIB, MIB
 
 # A batch owns whole pages, so writing one never rewrites a sector that holds another: 4 KiB is the
 # physical sector of today's disks and the page of the kernel's cache.

@@ -8,20 +8,20 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from coldstore.chance import Chance
-from coldstore.clock import Clock
+from coldstore.shared.chance import Chance
+from coldstore.shared.clock import Clock
 from coldstore.store import ColdStore
-from hotstore import records
-from hotstore.catalog import Catalog
-from hotstore.disk import RealDisk
-from hotstore.diskjournal import DiskJournal
+from hotstore.catalog.catalog import Catalog
+from hotstore.catalog.view import CatalogView, Relational
 from hotstore.engine import Engine, Runners
-from hotstore.hotstore import HotStore
-from hotstore.lock import lock_directory
+from hotstore.journal import records
+from hotstore.journal.directory_lock import lock_directory
+from hotstore.journal.disk import RealDisk
+from hotstore.journal.disk_journal import DiskJournal
 from hotstore.memory import use_quick_pool
-from hotstore.registry import Registry
-from hotstore.relational import CatalogView, Relational
+from hotstore.queue.registry import Registry
 from hotstore.settings import HotSettings
+from hotstore.store import HotStore
 
 
 async def open_engine(

@@ -2,7 +2,7 @@
 
 `HotStore` (this node), `Router` (other nodes) and the asynchronous `Client` (over gRPC) satisfy it,
 so everything above it does not care which one it talks to. All verbs are asynchronous; elements
-travel as Arrow record batches (coldstore.batch). What they answer is in coldstore.answers.
+travel as Arrow record batches (coldstore.shared.batch). What they answer is in coldstore.shared.results.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from coldstore.answers import (
+from coldstore.shared.results import (
     STAGES,
     BlockInfo,
     Popped,
@@ -37,7 +37,7 @@ __all__ = [
 
 
 class Store(Protocol):
-    """The verbs of jjq. Errors are those of coldstore.errors."""
+    """The verbs of jjq. Errors are those of coldstore.shared.errors."""
 
     async def create_queue(
         self,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coldstore.errors import InvalidInput
-from coldstore.limits import BATCH_BYTES_MAX, GIB, MIB
+from coldstore.shared.errors import InvalidInput
+from coldstore.shared.limits import BATCH_BYTES_MAX, GIB, MIB
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coldstore.batch import Element
-    from coldstore.errors import (
+    from coldstore.objects.settings import S3Settings
+    from coldstore.shared.batch import Element
+    from coldstore.shared.errors import (
         Conflict,
         DataLoss,
         Denied,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
         OutOfRange,
         Unavailable,
     )
-    from coldstore.objects.settings import S3Settings
     from hotstore.port import BlockInfo, QueueInfo, Receipt, Resolved, SubscriberInfo
     from hotstore.settings import HotSettings
     from jjq import aio
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from jjq.remote.settings import ClientTls
 
 _HOMES = {
-    "coldstore.batch": ("Element",),
-    "coldstore.errors": (
+    "coldstore.shared.batch": ("Element",),
+    "coldstore.shared.errors": (
         "Conflict", "DataLoss", "Denied", "Exhausted", "Fenced", "InvalidInput", "JjqError", "NotFound",
         "OutOfRange", "Unavailable",
     ),

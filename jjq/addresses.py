@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coldstore.errors import InvalidInput
+from coldstore.shared.errors import InvalidInput
 from jjq.limits import PORT
 
 

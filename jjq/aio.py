@@ -12,16 +12,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from coldstore.chance import SystemChance
-from coldstore.clock import SystemClock
 from coldstore.objects.settings import S3Settings
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.clock import SystemClock
 from hotstore.settings import HotSettings
-from jjq.client import Client
+from jjq.client.client import Client
+from jjq.client.producer import Producer
+from jjq.client.push_future import Pushed
+from jjq.client.replay import Replay
+from jjq.client.subscription import Subscription
 from jjq.limits import CALL_SECONDS, PORT
-from jjq.producer import Producer
-from jjq.pushed import Pushed
-from jjq.replay import Replay
-from jjq.subscription import Subscription
 
 if TYPE_CHECKING:
     from jjq.remote.settings import ClientTls
@@ -63,7 +63,7 @@ def open(
     """
 
     async def make() -> Client:
-        from jjq.node import NodeSettings, open_node
+        from jjq.node.node import NodeSettings, open_node
 
         clock, chance = SystemClock(), SystemChance()
         node = NodeSettings(Path(path), cold, s3, settings or HotSettings())

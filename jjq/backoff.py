@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from coldstore.chance import Chance
-from coldstore.clock import Clock
+from coldstore.shared.chance import Chance
+from coldstore.shared.clock import Clock
 from jjq.limits import BACKOFF_SECONDS, BACKOFF_SECONDS_MAX
 
 

@@ -15,22 +15,23 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, ca
 
 import pyarrow as pa
 
-from coldstore.batch import Element, elements
-from coldstore.errors import JjqError
 from coldstore.objects.settings import S3Settings
+from coldstore.shared.batch import Element, elements
+from coldstore.shared.errors import JjqError
 from hotstore.port import Receipt, Stage
 from hotstore.settings import HotSettings
-from jjq import aio, client
-from jjq.client import Sub
-from jjq.gather import Headers as ElementHeaders
-from jjq.gather import Value
+from jjq import aio
+from jjq.client import client
+from jjq.client.batcher import Headers as ElementHeaders
+from jjq.client.batcher import Value
+from jjq.client.client import Sub
+from jjq.client.loop_thread import Portal, portal
+from jjq.client.payload import Headers, Keys, to_payload
+from jjq.client.producer import Producer as AsyncProducer
+from jjq.client.push_future import PushFuture
+from jjq.client.replay import Replay as AsyncReplay
+from jjq.client.subscription import Subscription as AsyncSubscription
 from jjq.limits import CALL_SECONDS, PORT
-from jjq.portal import Portal, portal
-from jjq.producer import Producer as AsyncProducer
-from jjq.pushed import PushFuture
-from jjq.replay import Replay as AsyncReplay
-from jjq.subscription import Subscription as AsyncSubscription
-from jjq.values import Headers, Keys, to_payload
 
 if TYPE_CHECKING:
     import pandas as pd

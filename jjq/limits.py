@@ -1,11 +1,11 @@
-"""Limits of the front end; those that bind the stores too are in coldstore.limits."""
+"""Limits of the front end; those that bind the stores too are in coldstore.shared.limits."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from coldstore.errors import check
-from coldstore.limits import BATCH_BYTES_MAX, KIB, MESSAGE_BYTES_MAX, MIB
+from coldstore.shared.errors import check
+from coldstore.shared.limits import BATCH_BYTES_MAX, KIB, MESSAGE_BYTES_MAX, MIB
 
 PORT: Final = 7575
 

@@ -7,15 +7,15 @@ from collections.abc import AsyncGenerator
 
 import pyarrow as pa
 
-from coldstore.coldqueue import ColdQueue
-from coldstore.errors import OutOfRange
-from coldstore.limits import READ_BATCH_BYTES
-from coldstore.metadata import BlockMetadata
+from coldstore.layout.metadata import BlockMetadata
+from coldstore.queue.cold_queue import ColdQueue
+from coldstore.shared.errors import OutOfRange
+from coldstore.shared.limits import READ_BATCH_BYTES
 from coldstore.store import ColdStore
-from hotstore.hotblocks import one_batch
 from hotstore.port import BlockInfo
+from hotstore.queue.tail import cut
+from hotstore.read.hot_blocks import one_batch
 from hotstore.runner import Runner
-from hotstore.tail import cut
 from sharding.limits import HISTORY_QUEUES_MAX
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from coldstore.errors import check
-from coldstore.limits import KIB, MIB
+from coldstore.shared.errors import check
+from coldstore.shared.limits import KIB, MIB
 
 BALANCE: Final = 0.1  # a node this share of the mean above or below it is in balance
 

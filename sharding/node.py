@@ -1,82 +1,170 @@
-"""A node's own document: where it is, that it is alive, and how much it has to do.
-
-cluster/nodes/<id>.json, written by the node alone, a compare-and-swap every few seconds
-
-{"address":"10.0.0.7:7575",    where the others, and clients that follow hints, reach it
- "beat":1234,                  counts up; whoever sees it change knows that the node is alive
- "check":"<hex>",              see document.py
- "draining":false,             it is being emptied: nothing new goes there
- "format":1,
- "incarnation":"<32 hex>",     one run of the process; another one means that the node was restarted
- "journal":"s3",               disk | s3: whether others can take over what it has acknowledged
- "load":[0,0.0,0,1],           bytes of history, traffic in bytes a second, memory, shards
- "node":"node-1",
- "wire":"10.0.0.7:40123"}      where other nodes push to it
-
-There is no time in it: clocks of different machines need not agree, and nothing may depend on them.
-"""
+"""One node among others, put together: its tenure, its journal, its engine, and what watches the others."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+import asyncio
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from coldstore import document, paths
-from coldstore.errors import DataLoss
-from sharding.placement import Load
-from sharding.tenure import JournalKind
+from coldstore.objects.selftest import self_test
+from coldstore.shared.chance import Chance
+from coldstore.shared.clock import Clock
+from coldstore.shared.errors import Conflict, InvalidInput, Unavailable
+from coldstore.store import ColdStore
+from hotstore.catalog.catalog import Catalog
+from hotstore.catalog.view import CatalogView, Relational
+from hotstore.engine import Engine, Runners
+from hotstore.journal import records
+from hotstore.journal.directory_lock import lock_directory
+from hotstore.journal.disk import RealDisk
+from hotstore.journal.disk_journal import DiskJournal
+from hotstore.journal.port import Journal
+from hotstore.memory import use_quick_pool
+from hotstore.queue.registry import Registry
+from hotstore.runner import ThreadRunner
+from hotstore.settings import HotSettings
+from sharding.documents.tenure import Held, JournalKind
+from sharding.journal.begin import begin
+from sharding.journal.lease import Lease, LeasedJournal
+from sharding.journal.object_journal import ObjectJournal
+from sharding.limits import CLOSE_SECONDS, JOURNAL_FLUSH_SECONDS_MAX
+from sharding.ownership import NodeOwnership
+from sharding.takeover.claims import Claims
+from sharding.takeover.takeover import Estates
+from sharding.takeover.watch import Keeper, TenureSettings
 
-FORMAT: Final = 1
+log = logging.getLogger("jjq.sharding")
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """What a node says of itself."""
+class MemberSettings:
+    """Who this node is, and where its journal is."""
 
-    id: str
-    address: str
-    incarnation: str
+    node: str
     journal: JournalKind = "disk"
-    beat: int = 0
-    draining: bool = False
-    load: Load = Load(count=0)  # noqa: RUF009 - it is frozen
-    wire: str = ""  # where other nodes push to it; empty: it has no such place
+    hot: HotSettings = field(default_factory=HotSettings)
+    tenure: TenureSettings = field(default_factory=TenureSettings)
+    flush_seconds: float = 0.0  # puts of the journal on object storage begin no quicker after one another
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.flush_seconds <= JOURNAL_FLUSH_SECONDS_MAX:
+            raise InvalidInput(f"journal_flush_seconds must be from 0 to {JOURNAL_FLUSH_SECONDS_MAX:g}")
 
 
-def encode(node: Node) -> bytes:
-    load = node.load
-    return document.seal(
-        {
-            "address": node.address,
-            "beat": node.beat,
-            "draining": node.draining,
-            "incarnation": node.incarnation,
-            "journal": node.journal,
-            "load": [load.bytes, load.traffic, load.memory, load.count],
-            "node": node.id,
-            "wire": node.wire,
-        },
-        FORMAT,
-    )
+class Member:
+    """A node that serves. `failed` is done when it must stop: its journal failed, or it was taken over."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        ownership: NodeOwnership,
+        keeper: Keeper,
+        lease: Lease,
+        runners: Sequence[ThreadRunner],
+    ) -> None:
+        self.engine = engine
+        self.ownership = ownership
+        self.objects = ownership.objects
+        self._keeper = keeper
+        self._lease = lease
+        self._runners = runners
+        keeper.on_lost = self._lost
+
+    @property
+    def failed(self) -> asyncio.Future[Exception]:
+        return self.engine.failed
+
+    def _lost(self, error: Exception) -> None:
+        log.critical("%s", error)
+        if not self.failed.done():
+            self.failed.set_result(error)
+
+    async def close(self) -> None:
+        """Finish what is in flight. The queues stay ours until others find that we are gone."""
+        journal = self.engine.journal
+        if isinstance(journal, ObjectJournal):
+            journal.hurry()
+        self.engine.committer.every_seconds = 0.0
+        await self._keeper.close()
+        await self.ownership.close()
+        gone = Unavailable("the node is closing")
+        late = asyncio.get_running_loop().call_later(CLOSE_SECONDS, self._lease.end, gone)
+        await self.engine.close()
+        late.cancel()
+        for runner in self._runners:
+            runner.close()
 
 
-def decode(data: bytes, key: str) -> Node:
-    """The node, or `DataLoss` naming the key."""
-    fields = document.unseal(data, key, FORMAT)
+async def open_member(
+    directory: Path, cold: ColdStore, settings: MemberSettings, clock: Clock, chance: Chance
+) -> Member:
+    """Become the node that the settings name, recover its journal, and serve."""
+    lock = lock_directory(directory)
+    use_quick_pool(os.environ)
+    runners = Runners.threads()
+    runner = ThreadRunner("jjq-owners", 4)
+    beats = ThreadRunner("jjq-tenure", 2)  # its own, so that nothing delays a beat
     try:
-        load = fields["load"]
-        found = Node(
-            id=fields["node"],
-            address=fields["address"],
-            incarnation=fields["incarnation"],
-            journal="s3" if fields["journal"] == "s3" else "disk",
-            beat=fields["beat"],
-            draining=fields["draining"],
-            load=Load(load[0], load[1], load[2], load[3]),
-            wire=fields.get("wire", ""),  # nodes of earlier releases have none
+        held = await runner.run(lambda: _join(directory, cold, settings, chance))
+        claims = Claims(cold.objects, held, runner)
+        estates = Estates(cold, claims, clock)
+        lease = Lease(held.beat, clock, settings.tenure.lease_seconds)
+        keeper = Keeper(cold.objects, held, estates, lease, beats, clock, settings.tenure)
+        journal = _journal(directory, cold, held, lease, settings, clock, chance)
+        catalog = Catalog(directory / "catalog.duckdb", directory / "quarantine", clock, chance)
+
+        def view(registry: Registry) -> Relational:
+            return CatalogView(catalog, registry, runners.seal, lambda: journal.next_sequence - 1)
+
+        free_bytes = RealDisk(directory).free_bytes
+        engine = Engine(
+            journal, cold, view, settings.hot, clock, chance, runners, free_bytes, lock.release, owners=claims
         )
-    except (KeyError, TypeError, IndexError):
-        found = None
-    if found is None or found.id != paths.node_id(key):
-        raise DataLoss(f"{key} is not the document of a node; delete it, nodes write theirs anew", key=key)
-    return found
+        if settings.journal == "s3":
+            engine.committer.every_seconds = settings.flush_seconds
+        await keeper.beat()
+        keeper.start()  # before the journal is replayed, which may take longer than a lease
+        try:
+            await engine.start()
+        except BaseException:
+            await keeper.close()
+            raise
+    except BaseException:
+        runner.close()
+        beats.close()
+        runners.close()
+        lock.release()
+        raise
+    ownership = NodeOwnership(engine, cold, claims, estates, keeper, runner)
+    ownership.start()
+    return Member(engine, ownership, keeper, lease, (runner, beats))
+
+
+def _join(directory: Path, cold: ColdStore, settings: MemberSettings, chance: Chance) -> Held:
+    """Fencing rests on the store's conditional writes, and a journal on the disk must not be left behind."""
+    self_test(cold.objects, chance)
+    if settings.journal == "s3" and any((directory / "journal").glob("*.seg")):
+        raise Conflict(
+            f"{directory / 'journal'} has a journal: start once with --journal disk --seal-on-close, stop, and remove "
+            f"that folder; or use another data directory"
+        )
+    return begin(cold.objects, settings.node, settings.journal, chance.token())
+
+
+def _journal(
+    directory: Path,
+    cold: ColdStore,
+    held: Held,
+    lease: Lease,
+    settings: MemberSettings,
+    clock: Clock,
+    chance: Chance,
+) -> Journal:
+    if settings.journal == "s3":
+        return ObjectJournal(cold.objects, held, clock, kinds=records.KINDS)
+    disk = RealDisk(directory / "journal")
+    inner = DiskJournal(disk, chance, segment_bytes=settings.hot.segment_bytes, kinds=records.KINDS)
+    return LeasedJournal(inner, lease)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from sharding.node import Node
-from sharding.placement import Load
+from sharding.documents.load import Load
+from sharding.documents.node_info import Node
 from sharding.ports import Takeover
 
 

@@ -10,22 +10,23 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from coldstore.errors import Conflict, Fenced, JjqError, NotFound
-from coldstore.paths import check_name
+from coldstore.layout.paths import check_name
+from coldstore.shared.errors import Conflict, Fenced, JjqError, NotFound
 from coldstore.store import ColdStore
 from hotstore.engine import Engine
 from hotstore.port import BlockInfo, QueueInfo
 from hotstore.runner import Runner
-from sharding import handover, shards, tenure
-from sharding.claims import Claims
-from sharding.estate import Estates
+from sharding.documents import shards, tenure
+from sharding.documents.shards import Found as Document
+from sharding.documents.shards import Range, Shards, check_ranges
+from sharding.documents.tenure import Found
 from sharding.history import History
-from sharding.keeper import Keeper
 from sharding.limits import TAKERS
 from sharding.ports import Lost, Takeover
-from sharding.shards import Found as Document
-from sharding.shards import Range, Shards, check_ranges
-from sharding.tenure import Found
+from sharding.takeover import handover
+from sharding.takeover.claims import Claims
+from sharding.takeover.takeover import Estates
+from sharding.takeover.watch import Keeper
 
 log = logging.getLogger("jjq.sharding")
 

@@ -13,8 +13,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from hotstore.port import BlockInfo, QueueInfo
-from sharding.shards import Range, Shards
-from sharding.tenure import JournalKind
+from sharding.documents.shards import Range, Shards
+from sharding.documents.tenure import JournalKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Takeover:
 
 
 class Ownership(Protocol):
-    """Who serves what, on this node. Errors are those of coldstore.errors."""
+    """Who serves what, on this node. Errors are those of coldstore.shared.errors."""
 
     @property
     def node(self) -> str:

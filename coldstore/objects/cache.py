@@ -29,11 +29,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from coldstore.chance import Chance
-from coldstore.clock import Clock
-from coldstore.errors import DataLoss, InvalidInput, Unavailable
-from coldstore.objects import files
+from coldstore.objects import local_files
 from coldstore.objects.port import ObjectStore
+from coldstore.shared.chance import Chance
+from coldstore.shared.clock import Clock
+from coldstore.shared.errors import DataLoss, InvalidInput, Unavailable
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _WRITING: Final = re.compile(r"[0-9]+-[0-9a-f]{32}")
@@ -135,8 +135,10 @@ class _Disk:
         """The bytes if they are here and whole. A damaged file is dropped."""
         path = self._directory / sha256
         with suppress(OSError):
-            with files.opened(os.open(path, os.O_RDONLY | os.O_NOFOLLOW)) as fd:
-                if os.fstat(fd).st_size == size and _is(data := files.read_fully(fd, 0, size), sha256, size):
+            with local_files.opened(os.open(path, os.O_RDONLY | os.O_NOFOLLOW)) as fd:
+                if os.fstat(fd).st_size == size and _is(
+                    data := local_files.read_fully(fd, 0, size), sha256, size
+                ):
                     self._used(fd)
                     return data
             path.unlink()
@@ -146,7 +148,7 @@ class _Disk:
         if len(data) > self._bound:
             return
         with suppress(OSError), self._room_for(len(data)) as (fd, temporary):
-            files.write_fully(fd, data)
+            local_files.write_fully(fd, data)
             self._used(fd)
             with self._locked():  # or who counts meanwhile may see neither name
                 temporary.rename(self._directory / sha256)
@@ -168,14 +170,14 @@ class _Disk:
         with ExitStack() as stack:
             with self._locked():
                 self._evict(self._bound - size)
-                fd = stack.enter_context(files.temporary(self._directory, name))
+                fd = stack.enter_context(local_files.temporary(self._directory, name))
                 os.truncate(fd, size)  # from here on it counts
             yield fd, self._directory / name
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         lock = os.open(self._directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-        with files.opened(lock):
+        with local_files.opened(lock):
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
@@ -184,7 +186,7 @@ class _Disk:
         total, found = 0, []
         with os.scandir(self._directory) as entries:
             for entry in entries:
-                if _WRITING.fullmatch(entry.name) and files.remove_abandoned(Path(entry.path)):
+                if _WRITING.fullmatch(entry.name) and local_files.remove_abandoned(Path(entry.path)):
                     continue
                 if _SHA256.fullmatch(entry.name) or _WRITING.fullmatch(entry.name):
                     with suppress(FileNotFoundError):

@@ -24,15 +24,15 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from coldstore.chance import Chance, SystemChance
-from coldstore.clock import Clock, SystemClock
-from coldstore.errors import Conflict, InvalidInput, NotFound, Unavailable
-from coldstore.objects import files
-from coldstore.objects.files import told
+from coldstore.layout.paths import check_key, check_prefix
+from coldstore.objects import local_files
+from coldstore.objects.listing import Entry, is_key, walk
+from coldstore.objects.local_files import told
 from coldstore.objects.port import Body, Object, ObjectInfo
 from coldstore.objects.ranges import check_range, cut_range
-from coldstore.objects.tree import Entry, is_key, walk
-from coldstore.paths import check_key, check_prefix
+from coldstore.shared.chance import Chance, SystemChance
+from coldstore.shared.clock import Clock, SystemClock
+from coldstore.shared.errors import Conflict, InvalidInput, NotFound, Unavailable
 
 _STALE_SECONDS: Final = 3_600  # a temporary file of a dead process is left alone for so long
 _SETTLED_FOLDERS: Final = 10_000
@@ -67,16 +67,16 @@ class LocalObjects:
         self._chance = chance or SystemChance()
         self._temporary = self._root / ".tmp"
         self._settled: set[str] = set()  # folders whose names are known to be durable
-        files.sweep_temporary(self._temporary, self._clock.now_us() - _STALE_SECONDS * 1_000_000)
+        local_files.sweep_temporary(self._temporary, self._clock.now_us() - _STALE_SECONDS * 1_000_000)
 
     def __repr__(self) -> str:
         return self._root.as_uri()
 
     def get(self, key: str, start: int = 0, end: int | None = None) -> Object:
         check_range(start, end)
-        with self._reading(key) as (folder, name), files.open_object(folder, name) as (fd, status):
+        with self._reading(key) as (folder, name), local_files.open_object(folder, name) as (fd, status):
             start, stop = cut_range(start, end, status.st_size)
-            return Object(files.read_fully(fd, start, stop - start), _etag(status))
+            return Object(local_files.read_fully(fd, start, stop - start), _etag(status))
 
     def put(self, key: str, data: Body) -> str:
         def replace(new: Path, folder: int, name: str) -> None:
@@ -101,14 +101,14 @@ class LocalObjects:
 
         # Mostly seen before anything is written; link(2) decides the rest.
         with suppress(NotFound), self._reading(key) as (folder, name):
-            if files.status_of(folder, name) is not None:
+            if local_files.status_of(folder, name) is not None:
                 self._refuse_existing(key, folder, name)
         return self._write(key, data, link)
 
     def put_if_match(self, key: str, data: Body, etag: str) -> str:
         def swap(new: Path, folder: int, name: str) -> None:
             with self._locked():
-                status = files.status_of(folder, name)
+                status = local_files.status_of(folder, name)
                 if status is None or _etag(status) != etag:
                     raise _changed(key, etag)
                 os.replace(new, name, dst_dir_fd=folder)
@@ -125,16 +125,16 @@ class LocalObjects:
 
     def head(self, key: str) -> ObjectInfo:
         with self._reading(key) as (folder, name):
-            if (status := files.status_of(folder, name)) is None:
+            if (status := local_files.status_of(folder, name)) is None:
                 raise NotFound(f"no object {key}")
             return _info(key, status)
 
     def delete(self, key: str) -> None:
         with suppress(NotFound), self._reading(key, "delete") as (folder, name):
-            if files.status_of(folder, name) is not None:
+            if local_files.status_of(folder, name) is not None:
                 with self._locked():
                     os.unlink(name, dir_fd=folder)
-                files.sync_name(folder, f"delete {key}")
+                local_files.sync_name(folder, f"delete {key}")
 
     @contextmanager
     def _reading(self, key: str, verb: str = "read") -> Iterator[tuple[int, str]]:
@@ -142,10 +142,10 @@ class LocalObjects:
         *folders, name = check_key(key).split("/")
         with told(f"{verb} {key}"):
             try:
-                with files.open_folder(self._root, folders) as folder:
+                with local_files.open_folder(self._root, folders) as folder:
                     yield folder, name
             except OSError as error:
-                if error.errno in files.ABSENT:
+                if error.errno in local_files.ABSENT:
                     raise NotFound(f"no object {key}") from error
                 raise
 
@@ -154,12 +154,12 @@ class LocalObjects:
         doing = f"write {key}"
         with told(doing), ExitStack() as stack:
             fd, temporary = stack.enter_context(self._new_file())
-            files.write_fully(fd, data)
+            local_files.write_fully(fd, data)
             status = self._stamped(fd)
             os.fsync(fd)
-            folder = stack.enter_context(files.open_folder(self._root, folders, self._settled))
+            folder = stack.enter_context(local_files.open_folder(self._root, folders, self._settled))
             publish(temporary, folder, name)
-            files.sync_name(folder, doing)
+            local_files.sync_name(folder, doing)
         return _etag(status)
 
     @contextmanager
@@ -167,11 +167,11 @@ class LocalObjects:
         if len(self._settled) > _SETTLED_FOLDERS:
             self._settled.clear()  # with millions of queues it only costs some syncs to forget
         if "" not in self._settled or not self._temporary.is_dir():
-            files.make_root(self._root)
+            local_files.make_root(self._root)
             self._temporary.mkdir(mode=0o700, exist_ok=True)
             self._settled.add("")
         name = f"{os.getpid()}-{self._chance.token()}"
-        with files.temporary(self._temporary, name) as fd:
+        with local_files.temporary(self._temporary, name) as fd:
             yield fd, self._temporary / name
 
     def _stamped(self, fd: int) -> os.stat_result:
@@ -190,40 +190,40 @@ class LocalObjects:
     @contextmanager
     def _locked(self) -> Iterator[int]:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-        with files.opened(os.open(self._root / ".lock", flags, 0o600)) as lock:
+        with local_files.opened(os.open(self._root / ".lock", flags, 0o600)) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield lock
 
     def _refuse_existing(self, key: str, folder: int, name: str) -> None:
-        if files.status_of(folder, name) is None:
+        if local_files.status_of(folder, name) is None:
             raise InvalidInput(f"cannot write {key}: a folder or a link has this name")
         # Its writer may not have come to this yet, and the caller will build on its being there.
-        files.sync_name(folder, f"write {key}")
+        local_files.sync_name(folder, f"write {key}")
         raise _exists(key)
 
     def _read_folder(self, folder: str, stem: str, after: str) -> Iterator[Entry]:
         with told(f"list {folder}"), ExitStack() as stack:
             try:
-                fd = stack.enter_context(files.open_folder(self._root, folder.split("/")[:-1]))
+                fd = stack.enter_context(local_files.open_folder(self._root, folder.split("/")[:-1]))
             except OSError as error:
-                if error.errno in files.ABSENT:
+                if error.errno in local_files.ABSENT:
                     return
                 raise
             for name in self._names(fd, folder, stem, after):
                 if name.endswith("/"):
                     yield Entry(name, None)
-                elif (status := files.status_of(fd, name)) is not None:
+                elif (status := local_files.status_of(fd, name)) is not None:
                     yield Entry(name, _info(folder + name, status))
 
     def _names(self, fd: int, folder: str, stem: str, after: str) -> Sequence[str]:
         with ExitStack() as stack:
             # A rename over a name that exists may hide it from readdir for an instant.
             with suppress(FileNotFoundError, PermissionError):
-                lock = stack.enter_context(files.opened(os.open(self._root / ".lock", os.O_RDONLY)))
+                lock = stack.enter_context(local_files.opened(os.open(self._root / ".lock", os.O_RDONLY)))
                 fcntl.flock(lock, fcntl.LOCK_SH)
             return sorted(
                 name
-                for name in files.names_in(fd)
+                for name in local_files.names_in(fd)
                 if name.startswith(stem)
                 and (folder + name > after or after.startswith(folder + name))
                 and is_key(name.removesuffix("/"))

@@ -10,11 +10,11 @@ import threading
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 
-from coldstore.clock import Clock, SystemClock
-from coldstore.errors import Conflict, NotFound
+from coldstore.layout.paths import check_key, check_prefix
 from coldstore.objects.port import Body, Object, ObjectInfo, whole
 from coldstore.objects.ranges import cut_range
-from coldstore.paths import check_key, check_prefix
+from coldstore.shared.clock import Clock, SystemClock
+from coldstore.shared.errors import Conflict, NotFound
 
 
 class MemoryObjects:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from coldstore.chance import Chance
-from coldstore.clock import Clock
-from coldstore.errors import InvalidInput
 from coldstore.objects.local import LocalObjects
 from coldstore.objects.memory import MemoryObjects
 from coldstore.objects.port import ObjectStore
 from coldstore.objects.settings import S3Settings
+from coldstore.shared.chance import Chance
+from coldstore.shared.clock import Clock
+from coldstore.shared.errors import InvalidInput
 
 FORMS: Final = "s3://BUCKET/PREFIX, file:///FOLDER, a folder's path, or memory: (lost when the process ends)"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coldstore.errors import InvalidInput
+from coldstore.shared.errors import InvalidInput
 
 
 def check_range(start: int, end: int | None) -> None:

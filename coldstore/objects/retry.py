@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from coldstore import limits
-from coldstore.chance import Chance
-from coldstore.clock import Clock
-from coldstore.errors import Unavailable
+from coldstore.shared import limits
+from coldstore.shared.chance import Chance
+from coldstore.shared.clock import Clock
+from coldstore.shared.errors import Unavailable
 
 T = TypeVar("T")
 

@@ -16,17 +16,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from coldstore import limits
-from coldstore.chance import Chance, SystemChance
-from coldstore.clock import Clock, SystemClock
-from coldstore.errors import Conflict, InvalidInput, JjqError, NotFound, Unavailable
+from coldstore.layout.paths import check_key, check_prefix
+from coldstore.objects.listing import Entry, in_order, is_key, start_of, walk
 from coldstore.objects.port import Body, Object, ObjectInfo, whole
 from coldstore.objects.ranges import check_range
 from coldstore.objects.retry import Retry, Transient
-from coldstore.objects.s3bucket import Bucket, Condition, connect
+from coldstore.objects.s3_requests import Bucket, Condition, connect
 from coldstore.objects.settings import S3Settings
-from coldstore.objects.tree import Entry, in_order, is_key, start_of, walk
-from coldstore.paths import check_key, check_prefix
+from coldstore.shared import limits
+from coldstore.shared.chance import Chance, SystemChance
+from coldstore.shared.clock import Clock, SystemClock
+from coldstore.shared.errors import Conflict, InvalidInput, JjqError, NotFound, Unavailable
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

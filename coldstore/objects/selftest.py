@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
 
-from coldstore.chance import Chance
-from coldstore.errors import Conflict, InvalidInput, JjqError, NotFound
 from coldstore.objects.port import ObjectStore
+from coldstore.shared.chance import Chance
+from coldstore.shared.errors import Conflict, InvalidInput, JjqError, NotFound
 
 _WRITERS: Final = 8
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 from urllib.parse import urlsplit
 
-from coldstore import limits
-from coldstore.errors import InvalidInput
+from coldstore.shared import limits
+from coldstore.shared.errors import InvalidInput
 
 Addressing = Literal["auto", "path", "virtual"]
 

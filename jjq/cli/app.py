@@ -10,7 +10,7 @@ from importlib.metadata import version
 
 from cyclopts import App, CycloptsError
 
-from coldstore.errors import JjqError
+from coldstore.shared.errors import JjqError
 from jjq.cli import exits, node, pipeline, pop, push, queue, shard, subscriber
 from jjq.cli.bench import bench
 from jjq.cli.serve import serve

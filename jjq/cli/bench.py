@@ -72,7 +72,7 @@ def _client(server: str | None) -> Iterator[Client]:
 
 
 def _measure(client: Client, batches: int, value: bytes) -> list[tuple[str, float]]:
-    from coldstore.clock import SystemClock
+    from coldstore.shared.clock import SystemClock
 
     now = SystemClock().monotonic
     queue = client.create_queue("jjq-bench").name

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from coldstore.errors import InvalidInput, Unavailable
+from coldstore.shared.errors import InvalidInput, Unavailable
 from jjq.limits import OPERATOR_SECONDS, PORT
 
 if TYPE_CHECKING:
     from jjq.blocking import Client
-    from jjq.operating import BlockingOperator
+    from jjq.client.blocking_operator import BlockingOperator
     from jjq.remote.settings import ClientTls
 
 _GROUP = "Connection"
@@ -51,7 +51,7 @@ class Connection:
 
     def operator(self) -> AbstractContextManager[BlockingOperator]:
         """An operator of the cluster."""
-        from jjq.operating import operator
+        from jjq.client.blocking_operator import operator
 
         self._knock()
         return operator(self.server, timeout=max(self.timeout, OPERATOR_SECONDS), tls=self._tls())

@@ -1,6 +1,6 @@
 """Printing elements: columns on a terminal, bare values in a pipe, or one JSON object a line.
 
-The JSON form (jjq/elementjson.py) is what `jjq push --jsonl` reads.
+The JSON form (jjq/client/element_json.py) is what `jjq push --jsonl` reads.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
-from coldstore.errors import InvalidInput
+from coldstore.shared.errors import InvalidInput
 from jjq.cli.output import time_text, write
-from jjq.elementjson import as_json
+from jjq.client.element_json import as_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from coldstore.batch import Element
+    from coldstore.shared.batch import Element
 
 Form = Literal["columns", "values", "json"]
 
@@ -35,7 +35,7 @@ def choose_form(json: bool, values: bool) -> Form:
 
 def print_elements(batch: pa.RecordBatch, form: Form) -> None:
     """Print a batch and push it out, so that whoever reads sees it at once."""
-    from coldstore.batch import elements
+    from coldstore.shared.batch import elements
 
     if form == "values":
         lines = batch.column("value").cast("binary").to_pylist()

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from coldstore.errors import (
+from coldstore.shared.errors import (
     Conflict,
     DataLoss,
     Denied,

@@ -71,10 +71,10 @@ class Job:
     @contextmanager
     def session(self, name: str, *, new: bool = False) -> Iterator[SparkSession]:
         """Spark; the store is looked at first, since that is quicker. `new`: it may be an empty place."""
-        from coldstore.errors import InvalidInput
+        from coldstore.shared.errors import InvalidInput
         from jjq.spark import cold
-        from jjq.spark.pipeline.place import store_or_new
-        from jjq.spark.pipeline.session import parse_conf, session
+        from jjq.spark.jobs.place import store_or_new
+        from jjq.spark.jobs.session import parse_conf, session
 
         if self.cold == "memory:":
             raise InvalidInput("executors are other processes, which cannot see memory: give a folder or S3")
@@ -133,7 +133,7 @@ def compact(*queues: str, job: Job, all: Flag = False, json: Json = False) -> in
         Print a list of what was done.
     """
     with job.session("compact") as spark, progress("compact", None, unit="queues") as bar:
-        from jjq.spark.pipeline.compact import compact as run
+        from jjq.spark.jobs.compact import compact as run
 
         done = run(spark, job.root, queues, everything=all, s3=job.s3, progress=bar)
     if json:
@@ -169,7 +169,7 @@ def verify(*queues: str, job: Job, json: Json = False) -> int:
     from jjq.cli.verify import print_reports
 
     with job.session("verify") as spark, progress("verify", None, unit="sections") as bar:
-        from jjq.spark.pipeline.verify import verify_store
+        from jjq.spark.jobs.verify import verify_store
 
         reports = verify_store(spark, job.root, queues, s3=job.s3, progress=bar)
     print_reports(reports, json)
@@ -218,8 +218,8 @@ def import_(
     from jjq.cli.sizes import size
 
     with job.session("import", new=True) as spark, _bars("import") as bars:
-        from jjq.spark.pipeline.files import read
-        from jjq.spark.pipeline.history import import_history
+        from jjq.spark.jobs.bulk_import import import_history
+        from jjq.spark.jobs.files import read
 
         text = {name for name in (columns.value, columns.key) if name is not None}
         done = import_history(
@@ -276,7 +276,7 @@ def export(
         Print what was exported as JSON.
     """
     with job.session("export") as spark, progress("export", None, unit="parts") as bar:
-        from jjq.spark.pipeline.export import export as run
+        from jjq.spark.jobs.export import export as run
 
         done = run(
             spark, job.root, queue, _resolved(to), start=start, end=end, format=format, by=by,
@@ -314,8 +314,8 @@ def stats(
         Print the rows as JSON.
     """
     with job.session("stats") as spark, progress("stats", None, unit="parts") as bar:
-        from jjq.spark.pipeline import plot as picture
-        from jjq.spark.pipeline.stats import stats as run
+        from jjq.spark.jobs import plot as picture
+        from jjq.spark.jobs.stats import stats as run
 
         if plot is not None:
             picture.check()

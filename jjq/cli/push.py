@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 from cyclopts import Parameter
 
-from coldstore.errors import InvalidInput
+from coldstore.shared.errors import InvalidInput
 from jjq.cli.connection import HERE, Connection, Json
 from jjq.cli.elements import from_json
 from jjq.cli.output import note, print_json, time_text
@@ -19,7 +19,7 @@ from jjq.cli.progress import Bar, progress
 if TYPE_CHECKING:
     from hotstore.port import Receipt
     from jjq.blocking import Producer
-    from jjq.pushed import PushFuture
+    from jjq.client.push_future import PushFuture
 
 _BAR_EVERY = 1_000
 

@@ -15,10 +15,10 @@ from jjq.cli import exits
 from jjq.cli.output import note
 
 if TYPE_CHECKING:
-    from coldstore.chance import Chance
-    from coldstore.clock import Clock
+    from coldstore.shared.chance import Chance
+    from coldstore.shared.clock import Clock
+    from jjq.node.settings import Settings
     from jjq.server.server import Server
-    from jjq.settings import Settings
 
 Level = Literal["debug", "info", "warning", "error"]
 Plain = Literal["warn", "refuse", "allow"]
@@ -89,15 +89,15 @@ def serve(
     """
     flags = dict(locals())
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it would say of our settings, we say in one line
-    from jjq.settings import Settings
+    from jjq.node.settings import Settings
 
     return run(Settings.load(flags, flags.pop("config")))
 
 
 def run(settings: Settings) -> int:
     """Serve until the end."""
-    from coldstore.failpoint import arm_from
-    from jjq.logs import set_up_logs
+    from coldstore.shared.failpoint import arm_from
+    from jjq.node.logs import set_up_logs
 
     set_up_logs(settings.log, settings.log_level)
     arm_from(os.environ)
@@ -114,9 +114,9 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _serve(settings: Settings) -> int:
-    from coldstore.chance import SystemChance
-    from coldstore.clock import SystemClock
-    from jjq.node import open_node
+    from coldstore.shared.chance import SystemChance
+    from coldstore.shared.clock import SystemClock
+    from jjq.node.node import open_node
     from jjq.server.server import serve as start_server
 
     clock, chance, wanted = SystemClock(), SystemChance(), settings.node_settings()
@@ -135,8 +135,8 @@ async def _serve(settings: Settings) -> int:
 
 async def _serve_member(settings: Settings, clock: Clock, chance: Chance) -> int:
     """As one node of several: the router stands before the store, and others take over when this one dies."""
-    from jjq.clustering import Clustering
-    from jjq.node import open_member
+    from jjq.node.cluster import Clustering
+    from jjq.node.node import open_member
     from jjq.server.server import serve as start_server
 
     wanted = settings.node_settings()

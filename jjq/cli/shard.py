@@ -15,8 +15,8 @@ from sharding.limits import PLAN_MOVES_MAX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from coldstore.errors import JjqError
-    from jjq.operating import BlockingOperator
+    from coldstore.shared.errors import JjqError
+    from jjq.client.blocking_operator import BlockingOperator
     from sharding.operations import Move, Plan, Shard
 
 app = App(name="shard", help="See which node serves what, and change it.")

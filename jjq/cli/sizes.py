@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from coldstore.errors import InvalidInput
+from coldstore.shared.errors import InvalidInput
 
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}

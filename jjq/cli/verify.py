@@ -15,7 +15,7 @@ from jjq.cli.output import bytes_text, print_json, print_table
 from jjq.cli.progress import Bar, progress
 
 if TYPE_CHECKING:
-    from coldstore.verify import Report
+    from coldstore.queue.verify import Report
 
 
 def verify(
@@ -47,11 +47,11 @@ def verify(
     json
         Print the findings as JSON.
     """
-    from coldstore.chance import SystemChance
-    from coldstore.clock import SystemClock
-    from coldstore.errors import NotFound
     from coldstore.objects.settings import S3Settings
-    from jjq.node import NodeSettings, open_cold
+    from coldstore.shared.chance import SystemChance
+    from coldstore.shared.clock import SystemClock
+    from coldstore.shared.errors import NotFound
+    from jjq.node.node import NodeSettings, open_cold
 
     s3 = S3Settings(
         endpoint=s3_endpoint,

@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 
 import grpc
 
-from coldstore.errors import Unavailable
+from coldstore.shared.errors import Unavailable
 from jjq.wire.status import status_in
 
 T = TypeVar("T")

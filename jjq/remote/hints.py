@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from coldstore.clock import Clock
-from coldstore.errors import Unavailable
+from coldstore.shared.clock import Clock
+from coldstore.shared.errors import Unavailable
 from jjq.limits import HINT_SECONDS, HINTS_MAX
 
 

@@ -6,17 +6,17 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
-from coldstore.chance import Chance, SystemChance
-from coldstore.clock import Clock, SystemClock
+from coldstore.shared.chance import Chance, SystemChance
+from coldstore.shared.clock import Clock, SystemClock
 from jjq.limits import PAGE_ENTRIES
-from jjq.remote.link import Link
-from jjq.remote.request import made
+from jjq.remote.channels import Link
 from jjq.remote.retry import Caller
 from jjq.remote.settings import RemoteSettings
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import cluster
-from jjq.wire.message import parse
+from jjq.wire.batches import parse
 from jjq.wire.pages import token
+from jjq.wire.request import made
 from sharding.operations import Move, NodeState, Plan, Shard, Share
 from sharding.ports import Lost, Takeover
 

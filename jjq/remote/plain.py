@@ -7,13 +7,13 @@ waiting.
 
 from __future__ import annotations
 
-from coldstore.answers import Receipt
+from coldstore.shared.results import Receipt
 from jjq.limits import PLAIN_STREAMS_MAX, STREAM_MESSAGE_BYTES, STREAM_MESSAGE_PUSHES
-from jjq.remote.link import Link
+from jjq.remote.channels import Link
 from jjq.remote.streams import Stream, Streams
 from jjq.v1 import jjq_pb2 as pb
-from jjq.wire.info import receipt_in
-from jjq.wire.message import parse
+from jjq.wire.batches import parse
+from jjq.wire.convert import receipt_in
 from jjq.wire.pushes import joined
 from jjq.wire.status import error_in
 

@@ -8,7 +8,7 @@ a call that waits can be cancelled, and the server then knows that nobody wants 
 from __future__ import annotations
 
 from jjq.limits import LAGGING_MAX, POP_TARGETS_MAX
-from jjq.remote.link import Link
+from jjq.remote.channels import Link
 from jjq.remote.streams import Stream, Streams
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.results import Reply, results

@@ -11,14 +11,14 @@ from collections.abc import AsyncIterator
 
 import pyarrow as pa
 
-from coldstore.chance import Chance
-from coldstore.errors import Exhausted, JjqError, Unavailable, check
+from coldstore.shared.chance import Chance
+from coldstore.shared.errors import Exhausted, JjqError, Unavailable, check
 from jjq.limits import REDIRECTS_MAX
 from jjq.remote.called import received
-from jjq.remote.link import Lane, Link
+from jjq.remote.channels import Lane, Link
 from jjq.remote.retry import Backoff
 from jjq.v1 import jjq_pb2 as pb
-from jjq.wire.message import decode
+from jjq.wire.batches import decode
 
 
 class Replay:

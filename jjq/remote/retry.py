@@ -13,11 +13,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from coldstore.chance import Chance
-from coldstore.errors import Exhausted, Fenced, JjqError, Unavailable
+from coldstore.shared.chance import Chance
+from coldstore.shared.errors import Exhausted, Fenced, JjqError, Unavailable
 from jjq.limits import ATTEMPT_SECONDS, BACKOFF_SECONDS, BACKOFF_SECONDS_MAX
 from jjq.remote.called import called
-from jjq.remote.link import Lane, Link
+from jjq.remote.channels import Lane, Link
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import grpc
 
-from coldstore.errors import InvalidInput
-from coldstore.limits import MESSAGE_BYTES_MAX
+from coldstore.shared.errors import InvalidInput
+from coldstore.shared.limits import MESSAGE_BYTES_MAX
 from jjq import limits
 from jjq.wire.services import JJQ
 

@@ -17,27 +17,27 @@ from typing import Any, Self, TypeVar, cast
 import pyarrow as pa
 from google.protobuf.message import Message
 
-from coldstore.answers import BlockInfo, Popped, QueueInfo, Receipt, Stage, SubscriberInfo, queue_part
-from coldstore.chance import Chance, SystemChance
-from coldstore.clock import Clock, SystemClock
-from coldstore.errors import InvalidInput, NotFound, Unavailable
-from coldstore.limits import MESSAGE_BYTES_MAX
+from coldstore.shared.chance import Chance, SystemChance
+from coldstore.shared.clock import Clock, SystemClock
+from coldstore.shared.errors import InvalidInput, NotFound, Unavailable
+from coldstore.shared.limits import MESSAGE_BYTES_MAX
+from coldstore.shared.results import BlockInfo, Popped, QueueInfo, Receipt, Stage, SubscriberInfo, queue_part
 from jjq.limits import CREDIT_BYTES, CREDIT_ELEMENTS, PAGE_ENTRIES, WAIT_SECONDS_MAX
-from jjq.remote.joining import Joining
-from jjq.remote.link import Lane, Link
-from jjq.remote.pipeline import Pipeline
+from jjq.remote.channels import Lane, Link
+from jjq.remote.coalesce import Joining
+from jjq.remote.ordered_pushes import Pipeline
 from jjq.remote.plain import plain_streams
 from jjq.remote.popping import Lagging, pop_streams
 from jjq.remote.replay import Replay
-from jjq.remote.request import at_least_one, made, push_request, refuse_empty
 from jjq.remote.retry import Caller, NotSent
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.subscription import Subscription
 from jjq.v1 import jjq_pb2 as pb
-from jjq.wire import info
+from jjq.wire import convert
+from jjq.wire.batches import decode, encode, parse, queue_of
 from jjq.wire.enums import CONTENT
-from jjq.wire.message import decode, encode, parse, queue_of
 from jjq.wire.pages import token
+from jjq.wire.request import at_least_one, made, push_request, refuse_empty
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
@@ -105,18 +105,18 @@ class RemoteStore:
             block_bytes=block_bytes,
             block_seconds=block_seconds,
         )
-        return info.queue_in((await self._call("CreateQueue", request, pb.CreateQueueResponse)).queue)
+        return convert.queue_in((await self._call("CreateQueue", request, pb.CreateQueueResponse)).queue)
 
     async def get_queue(self, name: str) -> QueueInfo:
         request = made(pb.GetQueueRequest, **{"subscriber" if "/" in name else "name": name})
-        return info.queue_in((await self._call("GetQueue", request, pb.GetQueueResponse)).queue)
+        return convert.queue_in((await self._call("GetQueue", request, pb.GetQueueResponse)).queue)
 
     async def list_queues(self, *, after: str = "", limit: int | None = None) -> list[QueueInfo]:
         request = made(pb.ListQueuesRequest, page_token=token("queues", after))
 
         async def page() -> tuple[list[QueueInfo], str]:
             reply = await self._call("ListQueues", request, pb.ListQueuesResponse)
-            return [info.queue_in(queue) for queue in reply.queues], reply.next_page_token
+            return [convert.queue_in(queue) for queue in reply.queues], reply.next_page_token
 
         return await _all_pages(request, page, lambda queue: queue.name, limit)
 
@@ -127,7 +127,7 @@ class RemoteStore:
 
         async def page() -> tuple[list[BlockInfo], str]:
             reply = await self._call("ListBlocks", request, pb.ListBlocksResponse)
-            return [info.block_in(block) for block in reply.blocks], reply.next_page_token
+            return [convert.block_in(block) for block in reply.blocks], reply.next_page_token
 
         return await _all_pages(request, page, lambda block: block.first_offset, limit)
 
@@ -149,12 +149,12 @@ class RemoteStore:
             pb.CreateSubscriberRequest, queue=queue, name=name, start=start, clamp=clamp, dry_run=dry_run
         )
         reply = await self._call("CreateSubscriber", request, pb.CreateSubscriberResponse)
-        return info.subscriber_in(reply.subscriber)
+        return convert.subscriber_in(reply.subscriber)
 
     async def get_subscriber(self, subscriber: str) -> SubscriberInfo:
         request = made(pb.GetSubscriberRequest, subscriber=subscriber)
         reply = await self._call("GetSubscriber", request, pb.GetSubscriberResponse)
-        return info.subscriber_in(reply.subscriber)
+        return convert.subscriber_in(reply.subscriber)
 
     async def list_subscribers(
         self, queue: str | None = None, *, after: str = "", limit: int | None = None
@@ -166,7 +166,7 @@ class RemoteStore:
 
         async def page() -> tuple[list[SubscriberInfo], str]:
             reply = await self._call("ListSubscribers", request, pb.ListSubscribersResponse)
-            found = [info.subscriber_in(subscriber) for subscriber in reply.subscribers]
+            found = [convert.subscriber_in(subscriber) for subscriber in reply.subscribers]
             return found, reply.next_page_token
 
         return await _all_pages(request, page, lambda found: (found.queue, found.name), limit)
@@ -181,15 +181,15 @@ class RemoteStore:
         self, subscriber: str, start: str, *, clamp: bool = False, dry_run: bool = False
     ) -> SubscriberInfo:
         request = made(pb.SeekRequest, subscriber=subscriber, start=start, clamp=clamp, dry_run=dry_run)
-        return info.subscriber_in((await self._call("Seek", request, pb.SeekResponse)).subscriber)
+        return convert.subscriber_in((await self._call("Seek", request, pb.SeekResponse)).subscriber)
 
     async def sleep(self, subscriber: str) -> SubscriberInfo:
         reply = await self._call("Sleep", made(pb.SleepRequest, subscriber=subscriber), pb.SleepResponse)
-        return info.subscriber_in(reply.subscriber)
+        return convert.subscriber_in(reply.subscriber)
 
     async def wakeup(self, subscriber: str) -> SubscriberInfo:
         reply = await self._call("Wakeup", made(pb.WakeupRequest, subscriber=subscriber), pb.WakeupResponse)
-        return info.subscriber_in(reply.subscriber)
+        return convert.subscriber_in(reply.subscriber)
 
     # Elements -------------------------------------------------------------------------------------
 
@@ -236,7 +236,7 @@ class RemoteStore:
     def _received(self, queue: str, raw: bytes) -> Receipt:
         reply = parse(pb.PushResponse, raw)
         self._link.learn(queue, reply.owner)
-        return info.receipt_in(reply.receipt)
+        return convert.receipt_in(reply.receipt)
 
     async def _push_in_order(self, queue: str, raw: bytes, producer: str, sequence: int) -> Receipt:
         if self._link.closed:

@@ -19,10 +19,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import grpc
 
-from coldstore.errors import JjqError, Unavailable
+from coldstore.shared.errors import JjqError, Unavailable
 from jjq.limits import PLAIN_SECONDS
 from jjq.remote.called import received
-from jjq.remote.link import Lane, Link
+from jjq.remote.channels import Lane, Link
 from jjq.remote.retry import NotSent
 from jjq.remote.settle import settle
 from jjq.wire.status import NoSuchMethod

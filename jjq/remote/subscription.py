@@ -20,15 +20,15 @@ from typing import Self
 
 import grpc
 
-from coldstore.answers import Popped, queue_part
-from coldstore.chance import Chance
-from coldstore.errors import Conflict, Exhausted, JjqError, Unavailable
+from coldstore.shared.chance import Chance
+from coldstore.shared.errors import Conflict, Exhausted, JjqError, Unavailable
+from coldstore.shared.results import Popped, queue_part
 from jjq.limits import CONFIRM_SECONDS, CREDIT_BYTES, CREDIT_ELEMENTS
 from jjq.remote.called import received
-from jjq.remote.link import Link
+from jjq.remote.channels import Link
 from jjq.remote.retry import Backoff
 from jjq.v1 import jjq_pb2 as pb
-from jjq.wire.message import decode
+from jjq.wire.batches import decode
 
 Call = grpc.aio.StreamStreamCall[bytes, bytes]
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pyarrow as pa
 
-from coldstore.errors import InvalidInput
-from coldstore.limits import OFFSET_MAX
+from coldstore.shared.errors import InvalidInput
+from coldstore.shared.limits import OFFSET_MAX
 
 
 class Credit:

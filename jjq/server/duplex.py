@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 
-from coldstore.clock import Clock
-from coldstore.errors import Unavailable
+from coldstore.shared.clock import Clock
+from coldstore.shared.errors import Unavailable
 from hotstore.port import Store
-from jjq.server.drain import Drain
-from jjq.server.guard import Call
-from jjq.server.hints import Hint
+from jjq.server.cluster_port import Hint
+from jjq.server.handlers import Call
+from jjq.server.shutdown import Drain
 
 
 class Duplex(ABC):

@@ -16,9 +16,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import start_http_server
 from prometheus_client.registry import Collector
 
-from coldstore.errors import InvalidInput, JjqError
-from hotstore.lag import Lag
+from coldstore.shared.errors import InvalidInput, JjqError
 from hotstore.port import Store
+from hotstore.read.lag import Lag
 from jjq.addresses import split_address
 from jjq.server.meter import Meter, families
 

@@ -16,25 +16,25 @@ import grpc
 import structlog
 from grpc_health.v1 import health, health_pb2
 
-from coldstore.clock import Clock, SystemClock
-from coldstore.errors import InvalidInput, Unavailable
+from coldstore.shared.clock import Clock, SystemClock
+from coldstore.shared.errors import InvalidInput, Unavailable
 from hotstore.port import Store
 from jjq.addresses import split_address
-from jjq.server.crowd import Crowd
-from jjq.server.drain import Drain
+from jjq.server.call_batching import Crowd
+from jjq.server.cluster_port import Clustered, Hint, hints_of, no_hint
 from jjq.server.duplex import Duplex
-from jjq.server.guard import Guard, Streaming
-from jjq.server.hints import Clustered, Hint, hints_of, no_hint
+from jjq.server.handlers import Guard, Streaming
 from jjq.server.metrics import Metrics, MetricsPage
+from jjq.server.open_streams import Streams
 from jjq.server.operator import OperatorVerbs
-from jjq.server.peers import PeerListener
-from jjq.server.popping import PopStream
-from jjq.server.pushing import PushStream
-from jjq.server.reading import read
+from jjq.server.peer_listener import PeerListener
+from jjq.server.pop_stream import PopStream
+from jjq.server.push_stream import PushStream
+from jjq.server.read import read
 from jjq.server.settings import ServerSettings
-from jjq.server.streams import Streams
+from jjq.server.shutdown import Drain
 from jjq.server.subscribe import subscribe
-from jjq.server.verbs import Verbs
+from jjq.server.unary import Verbs
 from jjq.wire.services import JJQ as SERVICE
 from jjq.wire.services import PEER
 

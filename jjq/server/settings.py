@@ -10,8 +10,8 @@ from typing import Literal
 
 import grpc
 
-from coldstore.errors import InvalidInput
-from coldstore.limits import MESSAGE_BYTES_MAX
+from coldstore.shared.errors import InvalidInput
+from coldstore.shared.limits import MESSAGE_BYTES_MAX
 from jjq import limits
 from jjq.addresses import split_address
 

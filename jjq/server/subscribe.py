@@ -14,18 +14,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from coldstore.answers import queue_part
-from coldstore.errors import InvalidInput, Unavailable, check
+from coldstore.shared.errors import InvalidInput, Unavailable, check
+from coldstore.shared.results import queue_part
 from hotstore.port import Store
+from jjq.server.cluster_port import Hint
 from jjq.server.credit import Credit
-from jjq.server.drain import Drain
-from jjq.server.guard import Call
-from jjq.server.hints import Hint
+from jjq.server.handlers import Call
 from jjq.server.interrupt import Interrupt, Interrupted
-from jjq.server.streams import Streams
+from jjq.server.open_streams import Streams
+from jjq.server.shutdown import Drain
 from jjq.v1 import jjq_pb2 as pb
+from jjq.wire.batches import encode, parse, pieces
 from jjq.wire.enums import FORM
-from jjq.wire.message import encode, parse, pieces
 
 
 async def subscribe(store: Store, streams: Streams, drain: Drain, hint: Hint, call: Call) -> None:

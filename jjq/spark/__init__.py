@@ -15,22 +15,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jjq.spark.columns import from_json, header, to_text
     from jjq.spark.frame import read
-    from jjq.spark.pipeline.history import import_history
+    from jjq.spark.jobs.bulk_import import import_history
     from jjq.spark.positions import subscribers
     from jjq.spark.skips import skipped
     from jjq.spark.source import register
-    from jjq.spark.values import from_json, header, to_text
 
 _HOME = {
-    "from_json": "jjq.spark.values",
-    "header": "jjq.spark.values",
-    "import_history": "jjq.spark.pipeline.history",
+    "from_json": "jjq.spark.columns",
+    "header": "jjq.spark.columns",
+    "import_history": "jjq.spark.jobs.bulk_import",
     "read": "jjq.spark.frame",
     "register": "jjq.spark.source",
     "skipped": "jjq.spark.skips",
     "subscribers": "jjq.spark.positions",
-    "to_text": "jjq.spark.values",
+    "to_text": "jjq.spark.columns",
 }
 
 __all__ = ["from_json", "header", "import_history", "read", "register", "skipped", "subscribers", "to_text"]

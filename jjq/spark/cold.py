@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from coldstore.chance import SystemChance
-from coldstore.clock import SystemClock
-from coldstore.errors import NotFound
 from coldstore.objects.open import open_objects
 from coldstore.objects.port import ObjectStore
 from coldstore.objects.settings import S3Settings
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.clock import SystemClock
+from coldstore.shared.errors import NotFound
 from coldstore.store import ColdStore
 
 

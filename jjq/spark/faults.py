@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from coldstore.errors import JjqError
+from coldstore.shared.errors import JjqError
 
 
 @contextmanager

@@ -13,11 +13,11 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from coldstore.blockfile import COLUMNS
+from coldstore.block.read import COLUMNS
 from coldstore.objects.settings import S3Settings
-from jjq.spark.native import absolute, reachable, scan
 from jjq.spark.options import OnDamage, Options
-from jjq.spark.plan import Span, View
+from jjq.spark.scan.native import absolute, reachable, scan
+from jjq.spark.scan.plan import Span, View
 from jjq.spark.source import register
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from coldstore.errors import check
-from coldstore.limits import BATCH_BYTES_MAX, KIB, MIB, NAME_CHARS_MAX, PRODUCER_RECEIPTS_MAX
+from coldstore.shared.errors import check
+from coldstore.shared.limits import BATCH_BYTES_MAX, KIB, MIB, NAME_CHARS_MAX, PRODUCER_RECEIPTS_MAX
 
 PARTITION_BYTES_MIN: Final = 64 * KIB
 PARTITION_BYTES_DEFAULT: Final = 64 * MIB  # stored bytes that one task reads, unless one block has more

@@ -3,7 +3,7 @@
     root            s3://BUCKET/PREFIX, or a folder: the cold store, read inside the executors
     server          HOST:PORT[,HOST:PORT…]: asked for what is not cold yet; for everything, if there is no root
     queue           its name, or its id
-    start, end      starting points (coldstore/starts.py); everything by default
+    start, end      starting points (coldstore/start_points.py); everything by default
     columns         those to read, with commas between
     on_damage       fail (the default) or skip: leave out what is damaged, and say what was left out
     partition_bytes stored bytes that one task reads
@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
-from coldstore import starts
-from coldstore.blockfile import COLUMNS
-from coldstore.errors import InvalidInput
+from coldstore import start_points
+from coldstore.block.read import COLUMNS
+from coldstore.layout.paths import check_name
 from coldstore.objects.settings import S3Settings
-from coldstore.paths import check_name
+from coldstore.shared.errors import InvalidInput
 from jjq.limits import CALL_SECONDS
 from jjq.spark.limits import PARTITION_BYTES_DEFAULT, PARTITION_BYTES_MIN
 
@@ -76,7 +76,7 @@ class Options:
         if not self.root and not self.server:
             raise InvalidInput("say where the queue is: option root (a cold store), option server, or both")
         for point in (self.start, self.end):
-            starts.parse(point)
+            start_points.parse(point)
         if self.on_damage not in get_args(OnDamage):
             raise InvalidInput(f"on_damage is {self.on_damage!r}: use fail or skip")
         if self.partition_bytes < PARTITION_BYTES_MIN:

@@ -14,9 +14,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from coldstore.batch import TIMESTAMP, Content, value_type
-from coldstore.blockfile import COLUMNS
-from coldstore.errors import InvalidInput
+from coldstore.block.read import COLUMNS
+from coldstore.shared.batch import TIMESTAMP, Content, value_type
+from coldstore.shared.errors import InvalidInput
 
 
 def _types(content: Content) -> dict[str, DataType]:

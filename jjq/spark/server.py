@@ -8,10 +8,10 @@ from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
-from coldstore.answers import BlockInfo, QueueInfo, Resolved, SubscriberInfo
-from coldstore.errors import JjqError, NotFound, check
+from coldstore.shared.errors import JjqError, NotFound, check
+from coldstore.shared.results import BlockInfo, QueueInfo, Resolved, SubscriberInfo
+from jjq.client.loop_thread import portal
 from jjq.limits import CALL_SECONDS
-from jjq.portal import portal
 from jjq.remote.settings import ClientTls, RemoteSettings
 from jjq.remote.store import RemoteStore
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import StructType
 
-    from jjq.spark.plan import Span
+    from jjq.spark.scan.plan import Span
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
@@ -33,32 +33,32 @@ class JjqDataSource(DataSource):
     _span: Span | None = None  # what a frame shows; Spark keeps it with the frame
 
     def schema(self) -> StructType:
-        from jjq.spark.reader import found
+        from jjq.spark.scan.reader import found
 
         with one_line():
             schema, self._span = found(self.options)
             return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from jjq.spark.reader import Reader
+        from jjq.spark.scan.reader import Reader
 
         with one_line():
             return Reader(self.options, schema, self._span)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from jjq.spark.stream import StreamReader
+        from jjq.spark.stream.stream import StreamReader
 
         with one_line():
             return StreamReader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from jjq.spark.sink import Writer
+        from jjq.spark.write.sink import Writer
 
         with one_line():
             return Writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from jjq.spark.sink import StreamWriter
+        from jjq.spark.write.sink import StreamWriter
 
         with one_line():
             return StreamWriter(self.options, schema, overwrite)

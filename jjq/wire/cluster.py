@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from jjq.v1 import jjq_pb2 as pb
-from sharding.node import Node
+from sharding.documents.load import Load
+from sharding.documents.node_info import Node
+from sharding.documents.tenure import JournalKind
 from sharding.operations import NodeState, Shard
-from sharding.placement import Load
-from sharding.tenure import JournalKind
 
 _JOURNALS = {"disk": pb.JOURNAL_KIND_DISK, "s3": pb.JOURNAL_KIND_S3}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final, Generic, TypeVar
 
-from coldstore.answers import STAGES, Stage
-from coldstore.batch import CONTENTS, Content
-from coldstore.errors import InvalidInput, check
+from coldstore.shared.batch import CONTENTS, Content
+from coldstore.shared.errors import InvalidInput, check
+from coldstore.shared.results import STAGES, Stage
 from jjq.v1 import jjq_pb2 as pb
 
 Word = TypeVar("Word", bound=str)

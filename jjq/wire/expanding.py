@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from coldstore.batch import TIMESTAMP
-from coldstore.errors import InvalidInput
-from coldstore.limits import BATCH_BYTES_MAX
+from coldstore.shared.batch import TIMESTAMP
+from coldstore.shared.errors import InvalidInput
+from coldstore.shared.limits import BATCH_BYTES_MAX
 
 
 def check_types(schema: pa.Schema) -> None:

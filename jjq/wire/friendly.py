@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from coldstore.absent import absent
-from coldstore.batch import HEADERS, payload_schema
-from coldstore.errors import InvalidInput
+from coldstore.shared.batch import HEADERS, payload_schema
+from coldstore.shared.errors import InvalidInput
+from coldstore.shared.null_columns import absent
 from jjq.v1 import jjq_pb2 as pb
 
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from coldstore.errors import InvalidInput
-from coldstore.limits import OFFSET_MAX
+from coldstore.shared.errors import InvalidInput
+from coldstore.shared.limits import OFFSET_MAX
 from jjq.limits import PAGE_MAX
 
 T = TypeVar("T")

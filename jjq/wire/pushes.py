@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from coldstore.errors import InvalidInput
+from coldstore.shared.errors import InvalidInput
 from jjq.limits import STREAM_PUSHES_MAX
-from jjq.wire import frame
+from jjq.wire import arrow_field
 
 _PUSHES_TAG: Final = 6 << 3 | 2
-_BEGINNINGS: Final = (_PUSHES_TAG, frame.PADDING_TAG)
+_BEGINNINGS: Final = (_PUSHES_TAG, arrow_field.PADDING_TAG)
 
 
 def joined(pushes: Sequence[bytes]) -> bytes:
@@ -27,20 +27,20 @@ def joined(pushes: Sequence[bytes]) -> bytes:
     parts: list[bytes] = []
     at = 0
     for raw in pushes:
-        lead = bytes((_PUSHES_TAG,)) + frame.varint(len(raw))
-        padding = frame.padding(at + len(lead))
+        lead = bytes((_PUSHES_TAG,)) + arrow_field.varint(len(raw))
+        padding = arrow_field.padding(at + len(lead))
         parts += (padding, lead, raw)
         at += len(padding) + len(lead) + len(raw)
     return b"".join(parts)
 
 
-def apart(raw: bytes) -> list[frame.Span]:
+def apart(raw: bytes) -> list[arrow_field.Span]:
     """The pushes of a request: itself, or those that it holds."""
-    whole = [frame.Span(raw, 0, len(raw))]
+    whole = [arrow_field.Span(raw, 0, len(raw))]
     if not raw or raw[0] not in _BEGINNINGS:
         return whole
-    fields = list(frame.fields(raw, 0, len(raw), most=2 * STREAM_PUSHES_MAX))
-    found = [frame.part(raw, body, end) for tag, _, body, end in fields if tag == _PUSHES_TAG]
+    fields = list(arrow_field.fields(raw, 0, len(raw), most=2 * STREAM_PUSHES_MAX))
+    found = [arrow_field.part(raw, body, end) for tag, _, body, end in fields if tag == _PUSHES_TAG]
     if not found:
         return whole
     if any(tag not in _BEGINNINGS for tag, _, _, _ in fields) or len(found) > STREAM_PUSHES_MAX:

@@ -15,10 +15,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from coldstore.errors import JjqError
+from coldstore.shared.errors import JjqError
 from jjq.v1 import jjq_pb2 as pb
-from jjq.wire import frame, friendly, ipc
-from jjq.wire.message import decode, parse
+from jjq.wire import arrow_field, arrow_ipc, friendly
+from jjq.wire.batches import decode, parse
 from jjq.wire.status import error_in, error_out
 
 Reply = tuple[pb.PopResponse, pa.RecordBatch | None]
@@ -38,8 +38,8 @@ class Results:
     def popped(self, number: int, reply: pb.PopResponse, batch: pa.RecordBatch, form: str) -> None:
         """Add the reply to pop `number`, with `batch` in it. The form is `arrow` or `elements`."""
         if form == "arrow":
-            stream = ipc.encode(batch)
-            self._add(number, _POPPED_TAG, reply.SerializeToString() + frame.lead(stream), stream)
+            stream = arrow_ipc.encode(batch)
+            self._add(number, _POPPED_TAG, reply.SerializeToString() + arrow_field.lead(stream), stream)
         else:
             friendly.encode(batch, reply.elements)
             self._add(number, _POPPED_TAG, reply.SerializeToString())
@@ -49,9 +49,9 @@ class Results:
 
     def _add(self, number: int, tag: int, head: bytes, stream: Sequence[bytes | pa.Buffer] = ()) -> None:
         size = len(head) + sum(map(len, stream))
-        inner = pb.PopResult(id=number).SerializeToString() + bytes((tag,)) + frame.varint(size)
-        outer = bytes((_RESULTS_TAG,)) + frame.varint(len(inner) + size)
-        padding = frame.padding(self.size + len(outer) + len(inner) + len(head)) if stream else b""
+        inner = pb.PopResult(id=number).SerializeToString() + bytes((tag,)) + arrow_field.varint(size)
+        outer = bytes((_RESULTS_TAG,)) + arrow_field.varint(len(inner) + size)
+        padding = arrow_field.padding(self.size + len(outer) + len(inner) + len(head)) if stream else b""
         self._parts += (padding, outer, inner, head, *stream)
         self.size += len(padding) + len(outer) + len(inner) + size
 
@@ -61,14 +61,14 @@ class Results:
 
 def results(raw: bytes) -> Iterator[tuple[int, Reply | JjqError]]:
     """What each pop came to, by its number. Batches share the memory of `raw`."""
-    for tag, _, body, end in frame.fields(raw, 0, len(raw), most=len(raw)):
+    for tag, _, body, end in arrow_field.fields(raw, 0, len(raw), most=len(raw)):
         if tag == _RESULTS_TAG:
             yield _result(raw, body, end)
 
 
 def _result(raw: bytes, begin: int, end: int) -> tuple[int, Reply | JjqError]:
     popped, rest = None, b""
-    for tag, at, body, after in frame.fields(raw, begin, end):
+    for tag, at, body, after in arrow_field.fields(raw, begin, end):
         if tag == _POPPED_TAG:
             popped = body, after
         else:

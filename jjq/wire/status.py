@@ -1,4 +1,4 @@
-"""Errors on the wire: each kind of coldstore.errors as a gRPC status with details, and back unchanged.
+"""Errors on the wire: each kind of coldstore.shared.errors as a gRPC status with details, and back unchanged.
 
 The details carry a jjq.v1.Error, from which our own clients rebuild the exception with all its
 fields, and what generic tools understand: ErrorInfo, BadRequest, RetryInfo. A status that says
@@ -16,7 +16,7 @@ from google.protobuf import any_pb2
 from google.protobuf.message import DecodeError, Message
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 
-from coldstore.errors import (
+from coldstore.shared.errors import (
     Conflict,
     DataLoss,
     Denied,

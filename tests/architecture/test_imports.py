@@ -51,11 +51,11 @@ def test_no_module_imports_itself_through_others() -> None:
 
 def test_a_clean_synthetic_tree_passes(tmp_path: Path) -> None:
     files = {
-        "jjq/server.py": "import grpc, sharding.router, jjq.wire",
+        "jjq/server.py": "import grpc, sharding.routing.router, jjq.wire",
         "jjq/wire.py": "import google.protobuf",
-        "jjq/spark/read.py": "import pyspark, coldstore.block",
-        "sharding/router.py": "import hotstore",
-        "coldstore/block.py": "import pyarrow",
+        "jjq/spark/read.py": "import pyspark, coldstore.block.encode",
+        "sharding/routing/router.py": "import hotstore",
+        "coldstore/block/encode.py": "import pyarrow",
     }
     result = lint(synthetic(tmp_path, files))
     assert result.returncode == 0, result.stdout + result.stderr

@@ -165,11 +165,11 @@ def test_an_unused_module_is_found_and_entry_points_are_not(tmp_path: Path) -> N
         tmp_path,
         {
             "pyproject.toml": WHEEL,
-            "Makefile": "run:\n\tpython -m jjq.cluster\n",
+            "Makefile": "run:\n\tpython -m jjq.dev_cluster\n",
             "jjq/cli.py": "from jjq import used\nLAZY = 'jjq.lazy:name'\n",
             "jjq/used.py": "",
             "jjq/lazy.py": "",
-            "jjq/cluster.py": "",
+            "jjq/dev_cluster.py": "",
             "jjq/dead.py": "import jjq.dead\n",
             "jjq/deep/alone/__init__.py": "import os\nX = os\n",
             "tests/test_a.py": "",
@@ -185,7 +185,7 @@ def test_an_unused_module_is_found_and_entry_points_are_not(tmp_path: Path) -> N
 
 def test_a_limit_outside_limits_is_found(tmp_path: Path) -> None:
     plant(tmp_path, {"hotstore/a.py": "from typing import Final\nA_BYTES_MAX: Final = 1\nB_MIN = 2\nC = 3\n"})
-    plant(tmp_path, {"coldstore/limits.py": "A_BYTES_MAX = 1\n"})
+    plant(tmp_path, {"coldstore/shared/limits.py": "A_BYTES_MAX = 1\n"})
     assert limits_elsewhere(tmp_path) == [
         "hotstore/a.py:2 A_BYTES_MAX: belongs in limits.py",
         "hotstore/a.py:3 B_MIN: belongs in limits.py",

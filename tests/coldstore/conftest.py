@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coldstore import failpoint
+from coldstore.shared import failpoint
 
 
 @pytest.fixture(autouse=True)

@@ -15,11 +15,11 @@ import sys
 
 import pyarrow as pa
 
-from coldstore import failpoint, limits
-from coldstore.chance import SystemChance
-from coldstore.clock import SystemClock
-from coldstore.coldqueue import ColdQueue
 from coldstore.objects.local import LocalObjects
+from coldstore.queue.cold_queue import ColdQueue
+from coldstore.shared import failpoint, limits
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.clock import SystemClock
 from coldstore.store import ColdStore
 from tests.coldstore.making import elements
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from coldstore import batch
-from coldstore.batch import Content
-from coldstore.blocks import BlockList
-from coldstore.chance import SeededChance
-from coldstore.clock import ManualClock
-from coldstore.coldqueue import ColdQueue
-from coldstore.columns import Columns
-from coldstore.limits import BLOCK_BYTES_MIN
-from coldstore.metadata import BlockMetadata, genesis, link
+from coldstore.history.block_list import BlockList
+from coldstore.history.columns import Columns
+from coldstore.layout.metadata import BlockMetadata, genesis, link
+from coldstore.layout.paths import data_path
 from coldstore.objects.memory import MemoryObjects
 from coldstore.objects.port import ObjectStore
-from coldstore.paths import data_path
+from coldstore.queue.cold_queue import ColdQueue
+from coldstore.shared import batch
+from coldstore.shared.batch import Content
+from coldstore.shared.chance import SeededChance
+from coldstore.shared.clock import ManualClock
+from coldstore.shared.limits import BLOCK_BYTES_MIN
 from coldstore.store import ColdStore
 
 QUEUE_ID = "0123456789abcdef" * 2

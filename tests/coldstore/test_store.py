@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from coldstore import document, limits, paths
-from coldstore.chance import SeededChance
-from coldstore.clock import ManualClock
-from coldstore.errors import Conflict, DataLoss, InvalidInput, NotFound
+from coldstore.layout import paths, sealed_json
 from coldstore.objects.memory import MemoryObjects
+from coldstore.shared import limits
+from coldstore.shared.chance import SeededChance
+from coldstore.shared.clock import ManualClock
+from coldstore.shared.errors import Conflict, DataLoss, InvalidInput, NotFound
 from coldstore.store import ColdStore
 from tests.coldstore.making import Made, contents, elements, flip, keys, read_all
 
@@ -160,7 +161,7 @@ def test_every_flipped_bit_of_the_two_documents_is_caught() -> None:
 @pytest.mark.parametrize("key", [paths.STORE, paths.queue("orders")])
 def test_a_newer_format_is_refused_and_nothing_is_changed(key: str) -> None:
     made = Made()
-    made.objects.put(key, document.seal({"novelty": 1}, 2))
+    made.objects.put(key, sealed_json.seal({"novelty": 1}, 2))
     before = contents(made.objects)
     with pytest.raises(InvalidInput, match="upgrade jjq"):
         ColdStore(made.objects, made.clock, SeededChance(2)).create_queue("orders")

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from coldstore.chance import SystemChance
-from coldstore.clock import SystemClock
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.clock import SystemClock
 from tests.faults.nemeses.all import NEMESES, fits
 from tests.faults.plan import Plan
 from tests.faults.run import Run

@@ -30,7 +30,7 @@ def patch(owner: object, **names: object) -> None:
 
 def ack_before_fsync() -> None:
     """Answer first, sync a little later."""
-    from hotstore.disk import RealFile
+    from hotstore.journal.disk import RealFile
 
     real = RealFile.sync
 
@@ -48,14 +48,14 @@ def ack_before_fsync() -> None:
 
 def no_directory_fsync() -> None:
     """Sync files, and never the names that lead to them."""
-    from hotstore import disk
+    from hotstore.journal import disk
 
     patch(disk, _sync_directory=lambda path: None)
 
 
 def retry_after_failed_fsync() -> None:
     """Take a second fsync that succeeds for a proof."""
-    from hotstore.disk import RealFile
+    from hotstore.journal.disk import RealFile
 
     real = RealFile.sync
 
@@ -70,7 +70,7 @@ def retry_after_failed_fsync() -> None:
 
 def truncate_on_bad_crc() -> None:
     """Take every damaged record for the torn end of the log, and cut there."""
-    from hotstore.walk import Walk
+    from hotstore.journal.reader import Walk
 
     def judge_gap(walk: Any, index: int, found: Any) -> bool:
         walk.ends_well = False
@@ -81,7 +81,7 @@ def truncate_on_bad_crc() -> None:
 
 def trim_by_the_maximum() -> None:
     """Let the journal go up to what one queue needs no longer, although another still does."""
-    from hotstore.checkpoint import Checkpointer
+    from hotstore.lifecycle.checkpoint import Checkpointer
 
     async def trim(self: Any) -> None:
         floors = [floor for queue in self._registry.queues.values() if (floor := queue.floor()) is not None]
@@ -93,10 +93,10 @@ def trim_by_the_maximum() -> None:
 
 def precondition_taken_for_a_fence() -> None:
     """Take a 412 at its word, although it may answer our own first attempt."""
-    from coldstore import commit
-    from coldstore.errors import Conflict, NotFound
     from coldstore.objects.port import whole
     from coldstore.objects.s3 import S3Objects
+    from coldstore.queue import commit
+    from coldstore.shared.errors import Conflict, NotFound
 
     def put(self: Any, key: str, data: Any, condition: Any) -> str:
         body, put_id = whole(data), self._chance.token()
@@ -123,7 +123,7 @@ def precondition_taken_for_a_fence() -> None:
 
 def no_check_after_a_put() -> None:
     """Acknowledge what was put, without asking whether we are still the node."""
-    from sharding.tenure import Held
+    from sharding.documents.tenure import Held
 
     patch(Held, check=lambda held: None)
 

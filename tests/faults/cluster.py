@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Self
 
 from coldstore.objects.port import ObjectStore
-from sharding import shards, tenure
-from sharding.tenure import Tenure
+from sharding.documents import shards, tenure
+from sharding.documents.tenure import Tenure
 from tests.faults.links import Link, Links
 from tests.faults.node import Node
 from tests.servers.faultproxy import FaultProxy

@@ -37,7 +37,7 @@ from typing import Any, Literal
 import grpc
 import orjson
 
-from coldstore.errors import JjqError, Unavailable
+from coldstore.shared.errors import JjqError, Unavailable
 from jjq.wire.status import DETAILS
 
 Type = Literal["ok", "fail", "info"]

@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from coldstore.limits import KIB, MIB
+from coldstore.shared.limits import KIB, MIB
 from hotstore.settings import HotSettings
 from tests.faults import bugs, witness
 
@@ -51,16 +51,17 @@ def _again(settings: HotSettings, **changes: object) -> HotSettings:
 
 def _hasten() -> None:
     """What a node among others does every now and then, it does all the time."""
-    from sharding import journalobject, keeper, objectjournal
+    from sharding.journal import object_journal, objects
+    from sharding.takeover import watch
 
-    bugs.patch(journalobject, encode=partial(journalobject.encode, part_bytes=PART_BYTES))
-    bugs.patch(objectjournal, JOURNAL_TRIM_SECONDS=TRIM_SECONDS)
-    bugs.patch(keeper, TAKE_AGAIN_SECONDS=TAKE_AGAIN_SECONDS)
+    bugs.patch(objects, encode=partial(objects.encode, part_bytes=PART_BYTES))
+    bugs.patch(object_journal, JOURNAL_TRIM_SECONDS=TRIM_SECONDS)
+    bugs.patch(watch, TAKE_AGAIN_SECONDS=TAKE_AGAIN_SECONDS)
 
 
 def _redirect(ways: dict[str, str]) -> None:
     """Go to the other nodes through proxies of our own."""
-    from jjq.clustering import Clustering
+    from jjq.node.cluster import Clustering
 
     peer, operator, wire = Clustering._peer, Clustering._operator, Clustering._wire
     back = {way: address for address, way in ways.items()}
@@ -79,12 +80,12 @@ def _redirect(ways: dict[str, str]) -> None:
 
 
 def main() -> None:
-    import jjq.node
-    import jjq.settings
+    import jjq.node.node
+    import jjq.node.settings
     from jjq.cli import main as run
 
-    bugs.patch(jjq.settings, HotSettings=small)
-    bugs.patch(jjq.node, replace=_again)
+    bugs.patch(jjq.node.settings, HotSettings=small)
+    bugs.patch(jjq.node.node, replace=_again)
     _hasten()
     if ways := os.environ.get("JJQ_TEST_WAYS"):
         _redirect(orjson.loads(ways))

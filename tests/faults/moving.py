@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import grpc
 
-from coldstore.chance import SeededChance
+from coldstore.shared.chance import SeededChance
 from jjq.v1 import jjq_pb2 as pb
 from jjq.v1 import jjq_pb2_grpc
 from tests.faults.cluster import Cluster

@@ -3,7 +3,7 @@
 Of sectors that were not synced each keeps its new bytes or gets its old ones back, as chance will have
 it; of names that were not synced, the last few changes are undone, as a file system with a journal
 does it. A failed sync makes nothing durable, and neither does a later one that succeeds: the kernel
-calls the pages clean after the first. The simulated disk (hotstore/simdisk.py) is unkinder still, but
+calls the pages clean after the first. The simulated disk (hotstore/testing/simulated_disk.py) is unkinder still, but
 it is not a real server that runs on it.
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from coldstore.chance import Chance
+from coldstore.shared.chance import Chance
 
 SECTOR = 512
 WRITE, SYNC, SYNC_FAILED, CREATE, RENAME, UNLINK, SYNC_NAMES = range(1, 8)

@@ -12,8 +12,8 @@ from typing import Any
 
 import grpc
 
-from coldstore.clock import SystemClock
-from coldstore.errors import Exhausted, Fenced, Unavailable
+from coldstore.shared.clock import SystemClock
+from coldstore.shared.errors import Exhausted, Fenced, Unavailable
 from jjq.v1 import jjq_pb2 as pb
 from jjq.v1 import jjq_pb2_grpc
 from jjq.wire.status import status_in

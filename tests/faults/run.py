@@ -22,9 +22,9 @@ from typing import Any
 
 import orjson
 
-from coldstore.chance import SeededChance
-from coldstore.clock import SystemClock
 from coldstore.objects.open import open_objects
+from coldstore.shared.chance import SeededChance
+from coldstore.shared.clock import SystemClock
 from coldstore.store import ColdStore
 from tests.faults.building import Building
 from tests.faults.cluster import Cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coldstore.chance import SeededChance
+from coldstore.shared.chance import SeededChance
 
 QUIET = "quiet"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from coldstore.chance import SeededChance
+from coldstore.shared.chance import SeededChance
 
 Event = dict[str, Any]
 SUBS = ("popper", "shy", "streamer", "seeker")

@@ -11,8 +11,8 @@ import grpc
 import numpy as np
 import pytest
 
-from coldstore.clock import SystemClock
-from coldstore.errors import Exhausted, Unavailable
+from coldstore.shared.clock import SystemClock
+from coldstore.shared.errors import Exhausted, Unavailable
 from tests.faults.checker.judge import judge
 from tests.faults.history import Recorder, open_history, settled, type_of, type_of_error
 from tests.faults.synthetic import Event, Perfect

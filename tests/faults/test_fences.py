@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pytest
 
-from sharding import fencing
-from sharding.objectjournal import ObjectJournal
-from sharding.tenure import Held
+from sharding.documents.tenure import Held
+from sharding.journal import fencing
+from sharding.journal.object_journal import ObjectJournal
 from tests.coldstore.interleave import explore
-from tests.sharding.test_interleavings import SCENES, Inline, Journals
+from tests.sharding.takeover.test_interleavings import SCENES, Inline, Journals
 
 SCENE = SCENES["writer and taker"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from coldstore.chance import SeededChance
+from coldstore.shared.chance import SeededChance
 from tests.faults.powercut import PowerCut
 from tests.faults.shim import MISSING, Shim, can_build
 

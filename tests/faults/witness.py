@@ -19,8 +19,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from coldstore.clock import SystemClock
-from coldstore.errors import Conflict
+from coldstore.shared.clock import SystemClock
+from coldstore.shared.errors import Conflict
 from tests.faults.bugs import patch
 from tests.faults.history import Recorder, open_history
 
@@ -45,7 +45,7 @@ def watch(path: Path) -> None:
 
 
 def _watch_syncs(pen: Recorder) -> None:
-    from sharding.objectjournal import ObjectJournal
+    from sharding.journal.object_journal import ObjectJournal
 
     real = ObjectJournal.sync
 
@@ -62,7 +62,8 @@ def _watch_syncs(pen: Recorder) -> None:
 
 
 def _watch_tenures(begins: Recorder, ends: Recorder) -> None:
-    from sharding import member, tenure
+    from sharding import node as member
+    from sharding.documents import tenure
 
     begin, end = member.begin, tenure.end  # type: ignore[attr-defined]
 

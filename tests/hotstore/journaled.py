@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hotstore import frame, records
-from hotstore.scan import SegmentScan
+from hotstore.journal import layout, records
+from hotstore.journal.scan import SegmentScan
 from tests.hotstore.kit import World
 
 
-def batches(world: World) -> Iterator[tuple[str, frame.BatchHeader, int, list[int]]]:
+def batches(world: World) -> Iterator[tuple[str, layout.BatchHeader, int, list[int]]]:
     """Every batch of the journal: its file, header, position and the kinds of its records."""
     for name in sorted(world.disk.files()):
         if name.endswith(".seg"):
             scan = SegmentScan(world.disk, int(name[:20]))
             for found in scan.batches():
                 assert found.body is not None
-                kinds = [r.kind for r in frame.decode_records(found.body, found.header.records, None)]
+                kinds = [r.kind for r in layout.decode_records(found.body, found.header.records, None)]
                 yield name, found.header, found.position, kinds
 
 
@@ -27,7 +27,7 @@ def push_batch(world: World, first: int, queue: int = 1) -> tuple[str, int]:
             scan = SegmentScan(world.disk, int(name[:20]))
             for found in scan.batches():
                 assert found.body is not None
-                for record in frame.decode_records(found.body, found.header.records, None):
+                for record in layout.decode_records(found.body, found.header.records, None):
                     if record.kind in (records.PUSH, records.VALUE):
                         read = records.read_push(record.payload, lone=record.kind == records.VALUE)
                         if (read.queue, read.first) == (queue, first):

@@ -13,25 +13,25 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from coldstore.batch import Content, elements, payload, to_us
-from coldstore.chance import SeededChance
-from coldstore.clock import ManualClock
-from coldstore.errors import Unavailable
-from coldstore.limits import KIB, MIB
 from coldstore.objects.memory import MemoryObjects
 from coldstore.objects.port import Body, Object, ObjectInfo, ObjectStore
+from coldstore.shared.batch import Content, elements, payload, to_us
+from coldstore.shared.chance import SeededChance
+from coldstore.shared.clock import ManualClock
+from coldstore.shared.errors import Unavailable
+from coldstore.shared.limits import KIB, MIB
 from coldstore.store import ColdStore
-from hotstore import records
-from hotstore.diskjournal import DiskJournal
+from hotstore.catalog.view import NoCatalog
 from hotstore.engine import Engine, Runners
-from hotstore.hotstore import HotStore
-from hotstore.journal import Journal
+from hotstore.journal import records
+from hotstore.journal.disk_journal import DiskJournal
+from hotstore.journal.port import Journal
+from hotstore.journal.spares import Inline
 from hotstore.port import Popped, Receipt, Stage
-from hotstore.relational import NoCatalog
 from hotstore.settings import HotSettings
-from hotstore.simdisk import PowerCut, SimDisk
-from hotstore.simdisk import Verb as DiskVerb
-from hotstore.spares import Inline
+from hotstore.store import HotStore
+from hotstore.testing.simulated_disk import PowerCut, SimDisk
+from hotstore.testing.simulated_disk import Verb as DiskVerb
 
 T = TypeVar("T")
 Verb = Literal["get", "put", "put_if_absent", "put_if_match", "list", "head", "delete"]

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from coldstore.batch import Content, payload
-from coldstore.errors import DataLoss, Exhausted, Unavailable
+from coldstore.shared.batch import Content, payload
+from coldstore.shared.errors import DataLoss, Exhausted, Unavailable
 from hotstore.port import Popped, Receipt
 from tests.hotstore.kit import Seen, World, check_cold, read_all, read_around, seen
 

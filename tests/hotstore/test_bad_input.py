@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from coldstore import limits
-from coldstore.batch import payload
-from coldstore.errors import Conflict, InvalidInput, JjqError, NotFound, OutOfRange
-from hotstore.hotstore import HotStore
+from coldstore.shared import limits
+from coldstore.shared.batch import payload
+from coldstore.shared.errors import Conflict, InvalidInput, JjqError, NotFound, OutOfRange
 from hotstore.settings import HotSettings
+from hotstore.store import HotStore
 from tests.hotstore.kit import BLOCK_BYTES, World, push
 
 BAD_NAMES = [

@@ -9,16 +9,17 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from coldstore.errors import JjqError
-from hotstore import checkpoint, records
-from hotstore.checkpoint import Checkpointer
-from hotstore.committer import Committer
-from hotstore.entries import Moves, commit_state
-from hotstore.journal import Record
-from hotstore.producers import Producers
-from hotstore.queue import HotQueue
-from hotstore.sealer import Sealer
-from hotstore.tail import TailBlock
+from coldstore.shared.errors import JjqError
+from hotstore.journal import records
+from hotstore.journal.port import Record
+from hotstore.lifecycle import checkpoint
+from hotstore.lifecycle.checkpoint import Checkpointer
+from hotstore.lifecycle.seal import Sealer
+from hotstore.queue.moves import Moves, commit_state
+from hotstore.queue.queue import HotQueue
+from hotstore.queue.tail import TailBlock
+from hotstore.write.committer import Committer
+from hotstore.write.producers import Producers
 from tests.hotstore.test_machine import LONG, StoreMachine
 
 Patch = pytest.MonkeyPatch

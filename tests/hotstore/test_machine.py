@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from coldstore.errors import Conflict, Exhausted, NotFound, OutOfRange, Unavailable
-from coldstore.limits import KIB
-from hotstore.simdisk import PowerCut
+from coldstore.shared.errors import Conflict, Exhausted, NotFound, OutOfRange, Unavailable
+from coldstore.shared.limits import KIB
+from hotstore.testing.simulated_disk import PowerCut
 from tests.hotstore.kit import BLOCK_BYTES, VERBS, Verb, World, drain, read_all
 from tests.hotstore.kit import settings as hot_settings
 from tests.hotstore.oracle import Log, Oracle, Position

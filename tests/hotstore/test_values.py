@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coldstore.batch import elements, payload, payload_schema
-from coldstore.chance import SeededChance
-from coldstore.errors import Conflict, DataLoss
-from coldstore.limits import ELEMENT_BYTES_MAX, KIB
-from hotstore import records
-from hotstore.diskjournal import DiskJournal
-from hotstore.spares import Inline
+from coldstore.shared.batch import elements, payload, payload_schema
+from coldstore.shared.chance import SeededChance
+from coldstore.shared.errors import Conflict, DataLoss
+from coldstore.shared.limits import ELEMENT_BYTES_MAX, KIB
+from hotstore.journal import records
+from hotstore.journal.disk_journal import DiskJournal
+from hotstore.journal.spares import Inline
 from tests.hotstore.journaled import batches
 from tests.hotstore.kit import World, push, read_all
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from hotstore.engine import Runners
-from hotstore.journal import Journal
+from hotstore.journal.port import Journal
 from tests.hotstore.kit import BLOCK_BYTES, World
 
 J = TypeVar("J")

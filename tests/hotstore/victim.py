@@ -19,11 +19,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from coldstore import failpoint, limits
-from coldstore.batch import payload
-from coldstore.chance import SystemChance
-from coldstore.clock import SystemClock
 from coldstore.objects.local import LocalObjects
+from coldstore.shared import failpoint, limits
+from coldstore.shared.batch import payload
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.clock import SystemClock
 from coldstore.store import ColdStore
 from hotstore.engine import Engine
 from hotstore.opening import open_engine

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from coldstore import starts
-from coldstore.batch import Content, check_content, check_payload, schema, stamp
-from coldstore.clock import ManualClock
-from coldstore.errors import Conflict, InvalidInput, NotFound, OutOfRange
-from coldstore.paths import check_name
+from coldstore import start_points
+from coldstore.layout.paths import check_name
+from coldstore.shared.batch import Content, check_content, check_payload, schema, stamp
+from coldstore.shared.clock import ManualClock
+from coldstore.shared.errors import Conflict, InvalidInput, NotFound, OutOfRange
 from hotstore.port import BlockInfo, Popped, QueueInfo, Receipt, Resolved, Stage, SubscriberInfo
-from hotstore.producers import Producers, Pushed, check_identity
+from hotstore.write.producers import Producers, Pushed, check_identity
 
 
 @dataclass
@@ -144,7 +144,7 @@ class FakeStore:
             if found.subscribers[name].start != start:
                 raise Conflict(f"subscriber {name} exists with another start")
             return self._find(f"{queue}/{name}")[1]
-        resolved = await starts.resolve(starts.parse(start), found, clamp=clamp)
+        resolved = await start_points.resolve(start_points.parse(start), found, clamp=clamp)
         known = SubscriberInfo(f"{queue}/{name}", name, queue, 0, 0, 0, start, 0, False, 0)
         if dry_run:
             return replace(known, offset=resolved.offset, resolved=resolved)
@@ -169,7 +169,7 @@ class FakeStore:
         self, subscriber: str, start: str, *, clamp: bool = False, dry_run: bool = False
     ) -> SubscriberInfo:
         queue, known = self._find(subscriber)
-        resolved: Resolved = await starts.resolve(starts.parse(start), queue, clamp=clamp)
+        resolved: Resolved = await start_points.resolve(start_points.parse(start), queue, clamp=clamp)
         if dry_run:
             return replace(known, offset=resolved.offset, resolved=resolved)
         moved = self._place(queue, known, resolved.offset, resolved.offset)
@@ -260,10 +260,10 @@ class FakeStore:
         if follow and end is not None:
             raise InvalidInput("a read that follows has no end")
         found = self._queue(queue)
-        position = (await starts.resolve(starts.parse(start), found)).offset
+        position = (await start_points.resolve(start_points.parse(start), found)).offset
         last = found.next_offset
         if end is not None:
-            last = (await starts.resolve(starts.parse(end), found)).offset
+            last = (await start_points.resolve(start_points.parse(end), found)).offset
         if position > last and not follow:
             raise InvalidInput(f"the read starts at {position}, after its end {last}")
         while follow or position < last:

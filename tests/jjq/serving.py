@@ -13,11 +13,11 @@ import grpc
 import pyarrow as pa
 import structlog
 
-from coldstore.batch import payload
-from coldstore.chance import SystemChance
-from coldstore.clock import SystemClock
-from coldstore.limits import MIB
 from coldstore.objects.memory import MemoryObjects
+from coldstore.shared.batch import payload
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.clock import SystemClock
+from coldstore.shared.limits import MIB
 from coldstore.store import ColdStore
 from hotstore.opening import open_store
 from hotstore.port import Store

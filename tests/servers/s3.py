@@ -10,10 +10,10 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from coldstore.chance import SystemChance
 from coldstore.objects.s3 import S3Objects
-from coldstore.objects.s3bucket import connect
+from coldstore.objects.s3_requests import connect
 from coldstore.objects.settings import S3Settings
+from coldstore.shared.chance import SystemChance
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from coldstore.clock import SystemClock
+from coldstore.shared.clock import SystemClock
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = 10.0) -> None:

@@ -8,19 +8,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from coldstore.batch import payload
-from coldstore.clock import ManualClock
-from coldstore.errors import Fenced, JjqError, NotFound, OutOfRange, Unavailable
 from coldstore.objects.memory import MemoryObjects
+from coldstore.shared.batch import payload
+from coldstore.shared.clock import ManualClock
+from coldstore.shared.errors import Fenced, JjqError, NotFound, OutOfRange, Unavailable
 from hotstore.port import BlockInfo, QueueInfo, Receipt
 from hotstore.runner import InlineRunner
-from sharding.node import Node
-from sharding.nodes import Nodes
-from sharding.placement import Load
+from sharding.documents.load import Load
+from sharding.documents.node_info import Node
+from sharding.documents.shards import Range, Shards, check_ranges
 from sharding.ports import Lost, Takeover
-from sharding.router import Router
-from sharding.shards import Range, Shards, check_ranges
-from sharding.traffic import Traffic
+from sharding.routing.nodes import Nodes
+from sharding.routing.router import Router
+from sharding.routing.traffic import Traffic
 from tests.jjq.fakestore import FakeStore
 
 

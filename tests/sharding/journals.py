@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from coldstore.chance import SystemChance
-from coldstore.clock import ManualClock
-from coldstore.errors import Unavailable
 from coldstore.objects.port import Body, ObjectStore
-from hotstore.journal import Batch, Journal, Record
-from sharding.begin import begin
-from sharding.objectjournal import ObjectJournal
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.clock import ManualClock
+from coldstore.shared.errors import Unavailable
+from hotstore.journal.port import Batch, Journal, Record
+from sharding.journal.begin import begin
+from sharding.journal.object_journal import ObjectJournal
 
 Content = list[tuple[int, bytes]]
 

@@ -8,17 +8,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from coldstore.chance import SystemChance
-from coldstore.clock import ManualClock
-from coldstore.limits import KIB
 from coldstore.objects.memory import MemoryObjects
 from coldstore.objects.port import ObjectStore
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.clock import ManualClock
+from coldstore.shared.limits import KIB
 from coldstore.store import ColdStore
-from hotstore.hotstore import HotStore
 from hotstore.settings import HotSettings
-from sharding.keeper import TenureSettings
-from sharding.member import Member, MemberSettings, open_member
-from sharding.tenure import JournalKind
+from hotstore.store import HotStore
+from sharding.documents.tenure import JournalKind
+from sharding.node import Member, MemberSettings, open_member
+from sharding.takeover.watch import TenureSettings
 from tests.hotstore.kit import Seen, read_all
 from tests.hotstore.kit import push as push_values
 from tests.hotstore.kit import settings as small

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from coldstore.errors import InvalidInput, NotFound, OutOfRange
-from sharding.shards import Range
+from coldstore.shared.errors import InvalidInput, NotFound, OutOfRange
+from sharding.documents.shards import Range
 from tests.hotstore.kit import fill
 from tests.sharding.members import BLOCK_BYTES, cluster, push
 

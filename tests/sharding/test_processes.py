@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 import jjq
-from coldstore.chance import SystemChance
-from coldstore.errors import JjqError
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.errors import JjqError
 from jjq.remote.operator import RemoteOperator
 from jjq.remote.settings import RemoteSettings
 from jjq.wire.services import OPERATOR
-from sharding import shards
+from sharding.documents import shards
 from tests.servers.faultproxy import running_proxy
 from tests.servers.jjq_server import JjqServer, together
 from tests.servers.s3 import S3Server

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 
 import jjq
 from bench.peers.system import Client, Start
-from coldstore.errors import Exhausted
+from coldstore.shared.errors import Exhausted
 
 
 class JjqClient(Client):

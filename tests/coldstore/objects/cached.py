@@ -6,12 +6,12 @@ import hashlib
 import threading
 from pathlib import Path
 
-from coldstore.chance import SeededChance, SystemChance
-from coldstore.clock import Clock, ManualClock
 from coldstore.objects.cache import BlockCache
 from coldstore.objects.local import LocalObjects
 from coldstore.objects.memory import MemoryObjects
 from coldstore.objects.port import Object
+from coldstore.shared.chance import SeededChance, SystemChance
+from coldstore.shared.clock import Clock, ManualClock
 
 SIZE = 1_000
 HEX = 32

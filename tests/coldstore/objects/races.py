@@ -9,9 +9,9 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
-from coldstore.errors import Conflict
 from coldstore.objects.local import LocalObjects
 from coldstore.objects.port import ObjectStore
+from coldstore.shared.errors import Conflict
 
 WRITERS = 16
 Write = Callable[[ObjectStore, bytes], str]

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from coldstore.chance import SystemChance
-from coldstore.clock import ManualClock
-from coldstore.errors import DataLoss, InvalidInput, NotFound, Unavailable
 from coldstore.objects.cache import BlockCache
 from coldstore.objects.local import LocalObjects
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.clock import ManualClock
+from coldstore.shared.errors import DataLoss, InvalidInput, NotFound, Unavailable
 from tests.coldstore.objects.cached import SIZE, Cache, Remote, block, key, read_many, sha256
 from tests.servers.waiting import wait_until
 

@@ -9,10 +9,10 @@ from itertools import product
 import pyarrow as pa
 import pytest
 
-from coldstore.clock import SystemClock
-from coldstore.errors import Conflict, InvalidInput, NotFound
-from coldstore.limits import KEY_CHARS_MAX, MIB
 from coldstore.objects.port import ObjectStore
+from coldstore.shared.clock import SystemClock
+from coldstore.shared.errors import Conflict, InvalidInput, NotFound
+from coldstore.shared.limits import KEY_CHARS_MAX, MIB
 from tests.coldstore.objects import races
 
 REFUSED_KEYS = [

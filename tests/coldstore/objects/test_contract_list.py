@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from coldstore.errors import InvalidInput
 from coldstore.objects.port import ObjectInfo, ObjectStore
+from coldstore.shared.errors import InvalidInput
 
 # In order of bytes, which is neither that of directories nor that of names: '+' '-' '.' come before '/'.
 TRICKY = [

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from coldstore.clock import ManualClock
-from coldstore.errors import Conflict, InvalidInput, NotFound
-from coldstore.objects import files
+from coldstore.objects import local_files
 from coldstore.objects.local import LocalObjects
+from coldstore.shared.clock import ManualClock
+from coldstore.shared.errors import Conflict, InvalidInput, NotFound
 from tests.coldstore.objects import races
 
 HOUR = 3_600
@@ -210,13 +210,13 @@ def test_a_narrow_listing_reads_only_the_folders_it_needs(
             objects.put(f"queues/{queue}/data/{number}", b"")
             objects.put(f"queues/{queue}/meta/{number}", b"")
     read: list[str] = []
-    real = files.names_in
+    real = local_files.names_in
 
     def names_in(fd: int) -> Iterator[str]:
         read.append(str(Path(f"/proc/self/fd/{fd}").readlink()).partition("/store/")[2])
         return real(fd)
 
-    monkeypatch.setattr(files, "names_in", names_in)
+    monkeypatch.setattr(local_files, "names_in", names_in)
 
     found = [info.key for info in objects.list("queues/", after="queues/b/data/1")]
 
@@ -232,14 +232,14 @@ def test_no_name_is_replaced_while_a_folder_is_read(
     objects: LocalObjects, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     objects.put("key", b"1")
-    real = files.names_in
+    real = local_files.names_in
 
     def names_in(fd: int) -> Iterator[str]:
         with (root / ".lock").open("rb") as lock, pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return real(fd)
 
-    monkeypatch.setattr(files, "names_in", names_in)
+    monkeypatch.setattr(local_files, "names_in", names_in)
 
     assert [info.key for info in objects.list("")] == ["key"]
 

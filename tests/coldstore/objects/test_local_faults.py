@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from coldstore.errors import Conflict, Denied, Exhausted, JjqError, NotFound, Unavailable
 from coldstore.objects.local import LocalObjects
+from coldstore.shared.errors import Conflict, Denied, Exhausted, JjqError, NotFound, Unavailable
 from tests.coldstore.objects import races
 
 KINDS = [

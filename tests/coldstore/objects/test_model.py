@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coldstore.clock import ManualClock
-from coldstore.errors import Conflict
 from coldstore.objects.local import LocalObjects
 from coldstore.objects.memory import MemoryObjects
 from coldstore.objects.port import ObjectStore
+from coldstore.shared.clock import ManualClock
+from coldstore.shared.errors import Conflict
 
 STORES: dict[str, Callable[[str], ObjectStore]] = {
     "memory": lambda folder: MemoryObjects(ManualClock()),

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from coldstore.chance import SeededChance
-from coldstore.clock import ManualClock
-from coldstore.errors import InvalidInput
 from coldstore.objects.open import open_objects
 from coldstore.objects.port import ObjectStore
 from coldstore.objects.settings import S3Settings
+from coldstore.shared.chance import SeededChance
+from coldstore.shared.clock import ManualClock
+from coldstore.shared.errors import InvalidInput
 
 
 def opened(url: str, **more: S3Settings) -> ObjectStore:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from coldstore.chance import SeededChance
-from coldstore.clock import ManualClock
-from coldstore.errors import Conflict, Unavailable
-from coldstore.limits import OBJECT_BACKOFF_SECONDS, OBJECT_BACKOFF_SECONDS_MAX
 from coldstore.objects.retry import Retry, Transient
+from coldstore.shared.chance import SeededChance
+from coldstore.shared.clock import ManualClock
+from coldstore.shared.errors import Conflict, Unavailable
+from coldstore.shared.limits import OBJECT_BACKOFF_SECONDS, OBJECT_BACKOFF_SECONDS_MAX
 
 
 class Sleeps(ManualClock):

@@ -7,13 +7,13 @@ from contextlib import closing
 
 import pytest
 
-from coldstore.chance import SystemChance
-from coldstore.clock import ManualClock
-from coldstore.errors import Denied, InvalidInput, NotFound, Unavailable
-from coldstore.limits import KEY_CHARS_MAX
 from coldstore.objects.port import ObjectStore
 from coldstore.objects.s3 import S3Objects
 from coldstore.objects.settings import S3Settings
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.clock import ManualClock
+from coldstore.shared.errors import Denied, InvalidInput, NotFound, Unavailable
+from coldstore.shared.limits import KEY_CHARS_MAX
 from tests.coldstore.objects.test_contract_list import TRICKY, fill, keys, storable
 from tests.servers.faultproxy import FaultProxy
 from tests.servers.s3 import S3Server

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from coldstore.chance import SeededChance, SystemChance
-from coldstore.clock import ManualClock
-from coldstore.errors import Conflict, Denied, NotFound, Unavailable
 from coldstore.objects.s3 import S3Objects
+from coldstore.shared.chance import SeededChance, SystemChance
+from coldstore.shared.clock import ManualClock
+from coldstore.shared.errors import Conflict, Denied, NotFound, Unavailable
 from tests.servers.faultproxy import FaultProxy
 from tests.servers.s3 import S3Server
 

@@ -8,11 +8,11 @@ from contextlib import suppress
 
 import pytest
 
-from coldstore.chance import SeededChance, SystemChance
-from coldstore.errors import InvalidInput, NotFound
 from coldstore.objects.memory import MemoryObjects
 from coldstore.objects.port import Body, Object, ObjectInfo, ObjectStore
 from coldstore.objects.selftest import self_test
+from coldstore.shared.chance import SeededChance, SystemChance
+from coldstore.shared.errors import InvalidInput, NotFound
 
 
 def test_every_store_of_ours_passes_and_nothing_is_left(objects: ObjectStore) -> None:

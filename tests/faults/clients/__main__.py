@@ -12,8 +12,8 @@ from typing import Any
 
 import orjson
 
-from coldstore.chance import SeededChance
-from coldstore.clock import SystemClock
+from coldstore.shared.chance import SeededChance
+from coldstore.shared.clock import SystemClock
 from jjq.cli.lean import without_pandas
 from tests.faults.clients.pushers import LibraryPusher, OncePusher, PlainPusher, StreamPusher
 from tests.faults.clients.readers import Peeker, Popper, Replayer, Seeker, Streamer

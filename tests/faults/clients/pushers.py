@@ -10,10 +10,10 @@ from typing import Any
 import grpc
 
 import jjq.aio
-from coldstore.errors import JjqError
-from jjq.client import Client
-from jjq.producer import Producer
-from jjq.pushed import Pushed
+from coldstore.shared.errors import JjqError
+from jjq.client.client import Client
+from jjq.client.producer import Producer
+from jjq.client.push_future import Pushed
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.status import error_in
 from tests.faults.clients.worker import CALL_SECONDS, SIZES, STEP_SECONDS, Worker

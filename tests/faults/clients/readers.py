@@ -8,9 +8,9 @@ import grpc
 import pyarrow as pa
 
 import jjq.aio
-from coldstore.batch import elements
-from coldstore.errors import JjqError
-from jjq.subscription import Subscription
+from coldstore.shared.batch import elements
+from coldstore.shared.errors import JjqError
+from jjq.client.subscription import Subscription
 from jjq.v1 import jjq_pb2 as pb
 from tests.faults.clients.worker import CALL_SECONDS, Worker, seen
 from tests.faults.history import Type, settled, type_of_call

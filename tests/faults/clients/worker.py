@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 
-from coldstore.chance import Chance
+from coldstore.shared.chance import Chance
 from jjq.v1 import jjq_pb2 as pb
 from jjq.v1 import jjq_pb2_grpc
 from tests.faults.history import Operation, Recorder, type_of_call

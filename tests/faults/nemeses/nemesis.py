@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from coldstore.chance import SeededChance
+from coldstore.shared.chance import SeededChance
 from tests.faults.cluster import Cluster
 from tests.faults.history import Recorder
 from tests.faults.node import Node

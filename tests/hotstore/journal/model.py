@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from coldstore.chance import SeededChance
-from hotstore.disk import Disk
-from hotstore.diskjournal import DiskJournal
-from hotstore.journal import Batch, Record
+from coldstore.shared.chance import SeededChance
+from hotstore.journal.disk import Disk
+from hotstore.journal.disk_journal import DiskJournal
+from hotstore.journal.port import Batch, Record
+from hotstore.journal.recovery import Recovery
+from hotstore.journal.spares import Inline, Spares
 from hotstore.limits import SEGMENT_BYTES_MIN
-from hotstore.recovery import Recovery
-from hotstore.simdisk import PowerCut, SimDisk
-from hotstore.spares import Inline, Spares
+from hotstore.testing.simulated_disk import PowerCut, SimDisk
 
 SEGMENT_BYTES = SEGMENT_BYTES_MIN  # header and three batches of a page: rolls all the time
 Content = list[tuple[int, bytes]]

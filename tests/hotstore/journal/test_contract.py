@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coldstore.chance import SeededChance, SystemChance
-from coldstore.errors import InvalidInput
-from coldstore.limits import MIB
-from hotstore.disk import Disk, RealDisk
-from hotstore.diskjournal import DiskJournal
-from hotstore.journal import Journal, Record
+from coldstore.shared.chance import SeededChance, SystemChance
+from coldstore.shared.errors import InvalidInput
+from coldstore.shared.limits import MIB
+from hotstore.journal.disk import Disk, RealDisk
+from hotstore.journal.disk_journal import DiskJournal
+from hotstore.journal.port import Journal, Record
 from hotstore.limits import GATHER_BYTES_MAX, PAGE_BYTES
-from hotstore.simdisk import SimDisk
+from hotstore.testing.simulated_disk import SimDisk
 from tests.hotstore.journal.model import SEGMENT_BYTES, Content, content_of, journal_on
 
 Open = Callable[[], DiskJournal]

@@ -8,10 +8,10 @@ import tracemalloc
 
 import pytest
 
-from coldstore.chance import SeededChance
-from hotstore.journal import Damage, Record
+from coldstore.shared.chance import SeededChance
+from hotstore.journal.port import Damage, Record
 from hotstore.limits import PAGE_BYTES, SCAN_BYTES
-from hotstore.simdisk import PowerCut, SimDisk
+from hotstore.testing.simulated_disk import PowerCut, SimDisk
 from tests.hotstore.journal.model import (
     SEGMENT_BYTES,
     Content,

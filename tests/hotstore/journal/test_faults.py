@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from coldstore.chance import SeededChance
-from coldstore.clock import ManualClock
-from coldstore.errors import Exhausted, Unavailable
-from hotstore.diskjournal import DiskJournal
-from hotstore.journal import Poisoned, Record
+from coldstore.shared.chance import SeededChance
+from coldstore.shared.clock import ManualClock
+from coldstore.shared.errors import Exhausted, Unavailable
+from hotstore.journal.disk_journal import DiskJournal
+from hotstore.journal.port import Poisoned, Record
 from hotstore.limits import PAGE_BYTES
-from hotstore.simdisk import SimDisk, Verb
+from hotstore.testing.simulated_disk import SimDisk, Verb
 from tests.hotstore.journal.model import SEGMENT_BYTES, Model, journal_on, opened
 
 

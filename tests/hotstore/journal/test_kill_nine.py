@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from coldstore import failpoint
-from coldstore.chance import SystemChance
-from hotstore.disk import RealDisk
-from hotstore.diskjournal import DiskJournal
-from hotstore.journal import Record
+from coldstore.shared import failpoint
+from coldstore.shared.chance import SystemChance
+from hotstore.journal.disk import RealDisk
+from hotstore.journal.disk_journal import DiskJournal
+from hotstore.journal.port import Record
 from hotstore.limits import SEGMENT_BYTES_MIN
 from tests.hotstore.journal.victim import content
 

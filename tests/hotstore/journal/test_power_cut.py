@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from coldstore.chance import SeededChance
-from hotstore.recovery import Recovery
-from hotstore.simdisk import PowerCut, SimDisk, SimFile
+from coldstore.shared.chance import SeededChance
+from hotstore.journal.recovery import Recovery
+from hotstore.testing.simulated_disk import PowerCut, SimDisk, SimFile
 from tests.hotstore.journal.model import Model, contents, day_in_the_life, each_cut, journal_on, opened, sweep
 
 

@@ -10,23 +10,23 @@ from typing import TypeVar
 
 import pytest
 
-from coldstore.chance import SeededChance
-from hotstore import frame
-from hotstore.diskjournal import DiskJournal
-from hotstore.journal import Poisoned, Record
+from coldstore.shared.chance import SeededChance
+from hotstore.journal import layout
+from hotstore.journal.disk_journal import DiskJournal
+from hotstore.journal.port import Poisoned, Record
+from hotstore.journal.segment import parse_name, zeroed
+from hotstore.journal.spares import Inline, Spares, Thread
 from hotstore.limits import FREE_SEGMENTS_MAX, PAGE_BYTES
-from hotstore.segment import parse_name, zeroed
-from hotstore.simdisk import SimDisk, SimFile, Verb
-from hotstore.spares import Inline, Spares, Thread
+from hotstore.testing.simulated_disk import SimDisk, SimFile, Verb
 from tests.hotstore.journal.model import SEGMENT_BYTES, contents, journal_on, opened
 
 T = TypeVar("T")
 
 
-def headers(disk: SimDisk) -> dict[str, frame.SegmentHeader | None]:
+def headers(disk: SimDisk) -> dict[str, layout.SegmentHeader | None]:
     parsed = {name: parse_name(name) for name in disk.files()}
     return {
-        name: frame.decode_segment(disk.files()[name][:PAGE_BYTES], number[0])
+        name: layout.decode_segment(disk.files()[name][:PAGE_BYTES], number[0])
         for name, number in parsed.items()
         if number and number[1] == "seg"
     }
@@ -103,7 +103,7 @@ def test_batches_of_an_earlier_life_are_never_delivered() -> None:
             assert bytes(batch.records[0].payload) in (b"lap %d" % lap, b"lap %d" % (lap - 1))
         assert journal.damage == []
     stale = [data for name, data in disk.files().items() if name.endswith("free")]
-    assert any(frame.BATCH_MAGIC in data for data in stale)
+    assert any(layout.BATCH_MAGIC in data for data in stale)
 
 
 def test_a_stale_file_under_a_live_name_is_not_believed() -> None:
@@ -197,8 +197,8 @@ def test_a_free_file_that_could_not_be_written_is_not_forgotten() -> None:
     spares.put_back([zeroed(disk, 1, SEGMENT_BYTES)])
     disk.fail("write", 1, errno.ENOSPC)
     with pytest.raises(OSError, match="space"):
-        spares.begin(0, frame.NO_SEGMENT, 0)
-    spares.begin(0, frame.NO_SEGMENT, 0)
+        spares.begin(0, layout.NO_SEGMENT, 0)
+    spares.begin(0, layout.NO_SEGMENT, 0)
     assert disk.created == 1
 
 

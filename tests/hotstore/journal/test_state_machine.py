@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from coldstore.chance import SeededChance
-from coldstore.errors import Exhausted
-from hotstore.diskjournal import DiskJournal
-from hotstore.journal import Poisoned
-from hotstore.simdisk import PowerCut, SimDisk, Verb
+from coldstore.shared.chance import SeededChance
+from coldstore.shared.errors import Exhausted
+from hotstore.journal.disk_journal import DiskJournal
+from hotstore.journal.port import Poisoned
+from hotstore.testing.simulated_disk import PowerCut, SimDisk, Verb
 from tests.hotstore.journal.model import SEGMENT_BYTES, Model, journal_on
 
 seeds = st.integers(0, 2**32)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from coldstore.chance import SystemChance
-from coldstore.errors import Conflict
-from hotstore import frame
-from hotstore.disk import RealDisk
-from hotstore.diskjournal import DiskJournal
-from hotstore.journal import Record
-from hotstore.simdisk import SimDisk
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.errors import Conflict
+from hotstore.journal import layout
+from hotstore.journal.disk import RealDisk
+from hotstore.journal.disk_journal import DiskJournal
+from hotstore.journal.port import Record
+from hotstore.testing.simulated_disk import SimDisk
 from tests.hotstore.journal.model import SEGMENT_BYTES, opened
 
 
@@ -31,10 +31,10 @@ def used(clean: bool) -> SimDisk:
 def make_newer(disk: SimDisk, name: str) -> None:
     """Give the header the next version, with a checksum that agrees."""
     file = disk.open(name)
-    fields = bytearray(file.read(0, frame.SEGMENT.size))
-    struct.pack_into("<H", fields, 4, frame.VERSION + 1)
-    crc = frame.checksum(frame.seed(0, int(name[:20]), 0), bytes(fields))
-    file.write(0, [bytes(fields) + frame.CHECKSUM.pack(crc)])
+    fields = bytearray(file.read(0, layout.SEGMENT.size))
+    struct.pack_into("<H", fields, 4, layout.VERSION + 1)
+    crc = layout.checksum(layout.seed(0, int(name[:20]), 0), bytes(fields))
+    file.write(0, [bytes(fields) + layout.CHECKSUM.pack(crc)])
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -52,8 +52,8 @@ def test_a_newer_mark_of_a_clean_close_stops_the_start() -> None:
     disk = used(clean=True)
     file = disk.open("clean")
     data = bytearray(file.read(0, 100))
-    struct.pack_into("<H", data, 4, frame.VERSION + 1)
-    data[-4:] = frame.CHECKSUM.pack(frame.checksum(0, bytes(data[:-4])))
+    struct.pack_into("<H", data, 4, layout.VERSION + 1)
+    data[-4:] = layout.CHECKSUM.pack(layout.checksum(0, bytes(data[:-4])))
     file.write(0, [bytes(data)])
     before = disk.files()
     with pytest.raises(Conflict, match="nothing was changed"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coldstore.chance import SystemChance
+from coldstore.shared.chance import SystemChance
 from tests.jjq.cli.command import Command
 from tests.servers.jjq_server import JjqServer
 

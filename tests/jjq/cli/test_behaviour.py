@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from coldstore import errors
+from coldstore.shared import errors
 from jjq.cli import exits
 from tests.jjq.cli.command import Command
 from tests.servers.jjq_server import JjqServer

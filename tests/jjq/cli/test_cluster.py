@@ -18,7 +18,7 @@ from tests.servers.waiting import free_ports
 
 def test_nodes_are_one_cluster_over_s3_and_stop_together(tmp_path: Path) -> None:
     first, s3 = next_to_each_other(), free_ports(1)[0]
-    command = [sys.executable, "-m", "jjq.cluster", "--data", str(tmp_path / "c"), "--nodes", "2"]
+    command = [sys.executable, "-m", "jjq.dev_cluster", "--data", str(tmp_path / "c"), "--nodes", "2"]
     with subprocess.Popen(
         [*command, "--port", str(first), "--s3-port", str(s3)],
         stdout=subprocess.PIPE,
@@ -56,5 +56,5 @@ def next_to_each_other() -> int:
 
 
 def test_a_cluster_without_nodes_is_refused(tmp_path: Path) -> None:
-    ran = Command(tmp_path).shell(f'"{sys.executable}" -m jjq.cluster --data c --nodes 0')
+    ran = Command(tmp_path).shell(f'"{sys.executable}" -m jjq.dev_cluster --data c --nodes 0')
     assert (ran.code, "at least one node" in ran.errors) == (2, True)

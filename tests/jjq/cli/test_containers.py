@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from jjq.settings import Settings
+from jjq.node.settings import Settings
 from tests.architecture.tree import ROOT
 
 

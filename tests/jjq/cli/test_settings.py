@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from coldstore.errors import InvalidInput
+from coldstore.shared.errors import InvalidInput
 from hotstore.settings import HotSettings
 from jjq.cli.serve import serve
-from jjq.settings import Settings
+from jjq.node.settings import Settings
 
 
 @pytest.fixture(autouse=True)

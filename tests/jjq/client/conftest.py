@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import jjq
-from coldstore.limits import MIB
+from coldstore.shared.limits import MIB
 from hotstore.settings import HotSettings
 from jjq import backoff
-from jjq.client import Client
+from jjq.client.client import Client
 from tests.jjq.client.faulty import FaultyStore
 from tests.jjq.fakestore import FakeStore
 from tests.jjq.serving import hot_store, served

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Literal
 
-from coldstore.errors import JjqError, Unavailable
+from coldstore.shared.errors import JjqError, Unavailable
 
 Mode = Literal["before", "after"]
 Judge = Callable[[int], tuple[Mode, JjqError] | None]

@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 import jjq
-from coldstore.errors import Conflict, NotFound
-from jjq.pushed import PushFuture
+from coldstore.shared.errors import Conflict, NotFound
+from jjq.client.push_future import PushFuture
 from tests.servers.jjq_server import clean_environment
 from tests.servers.waiting import wait_until
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from coldstore.chance import SeededChance
-from coldstore.errors import Conflict, Exhausted, InvalidInput, JjqError, NotFound, Unavailable
-from coldstore.limits import ELEMENT_BYTES_MAX
-from jjq.client import Client
-from jjq.producer import Producer
+from coldstore.shared.chance import SeededChance
+from coldstore.shared.errors import Conflict, Exhausted, InvalidInput, JjqError, NotFound, Unavailable
+from coldstore.shared.limits import ELEMENT_BYTES_MAX
+from jjq.client.client import Client
+from jjq.client.producer import Producer
 from tests.jjq.client.faulty import FaultyStore, Mode, lost, until
 
 

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from coldstore.batch import schema
-from coldstore.errors import InvalidInput, NotFound
-from jjq.client import Client
+from coldstore.shared.batch import schema
+from coldstore.shared.errors import InvalidInput, NotFound
+from jjq.client.client import Client
 
 
 async def prepared(client: Client, count: int = 5) -> None:

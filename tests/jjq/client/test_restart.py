@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import jjq
-from coldstore.errors import JjqError
+from coldstore.shared.errors import JjqError
 from tests.servers.jjq_server import JjqServer
 from tests.servers.waiting import wait_until
 

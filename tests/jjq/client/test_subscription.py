@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from coldstore.errors import Conflict, JjqError, NotFound
-from jjq.client import Client
-from jjq.subscription import Subscription
+from coldstore.shared.errors import Conflict, JjqError, NotFound
+from jjq.client.client import Client
+from jjq.client.subscription import Subscription
 from tests.jjq.client.faulty import FaultyStore, lost, until
 
 

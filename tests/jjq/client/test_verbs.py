@@ -8,8 +8,8 @@ from datetime import UTC, timedelta
 import pyarrow as pa
 import pytest
 
-from coldstore.errors import Conflict, InvalidInput, NotFound, OutOfRange
-from jjq.client import Client
+from coldstore.shared.errors import Conflict, InvalidInput, NotFound, OutOfRange
+from jjq.client.client import Client
 
 
 async def test_two_subscribers_each_see_every_element(client: Client) -> None:

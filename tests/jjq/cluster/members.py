@@ -10,22 +10,22 @@ from pathlib import Path
 
 import structlog
 
-from coldstore.chance import SystemChance
-from coldstore.clock import SystemClock
-from coldstore.limits import MIB
 from coldstore.objects.memory import MemoryObjects
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.clock import SystemClock
+from coldstore.shared.limits import MIB
 from coldstore.store import ColdStore
 from hotstore.settings import HotSettings
-from jjq.clustering import Clustering
+from jjq.node.cluster import Clustering
+from jjq.node.settings import Settings
 from jjq.remote.operator import RemoteOperator
 from jjq.remote.settings import ClientTls, RemoteSettings
 from jjq.remote.store import RemoteStore
 from jjq.server.server import Server, serve
-from jjq.settings import Settings
 from jjq.wire.services import OPERATOR
-from sharding.member import Member, MemberSettings, open_member
-from sharding.nodes import NodesSettings
-from sharding.tenure import JournalKind
+from sharding.documents.tenure import JournalKind
+from sharding.node import Member, MemberSettings, open_member
+from sharding.routing.nodes import NodesSettings
 from tests.servers.waiting import free_ports
 
 SMALL = HotSettings(segment_bytes=32 * MIB, journal_bytes_max=256 * MIB)

@@ -9,19 +9,19 @@ from typing import Any
 
 import structlog
 
-from coldstore.chance import SystemChance
-from coldstore.clock import SystemClock
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.clock import SystemClock
 from jjq.remote.operator import RemoteOperator
-from jjq.remote.peer import PeerStore
+from jjq.remote.peer_connection import Place
+from jjq.remote.peer_store import PeerStore
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore
-from jjq.remote.wire import Place
 from jjq.server.operator import OperatorVerbs
 from jjq.server.server import Server, serve
 from jjq.wire.services import OPERATOR, PEER, PEER_OPERATOR
-from sharding.operator import Operator, OperatorHere
-from sharding.placement import Load
-from sharding.router import Router
+from sharding.documents.load import Load
+from sharding.operate.operator import Operator, OperatorHere
+from sharding.routing.router import Router
 from tests.jjq.serving import ANYWHERE, until
 from tests.sharding.cluster import World
 

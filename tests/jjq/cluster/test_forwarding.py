@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from coldstore.errors import Fenced, InvalidInput, Unavailable
+from coldstore.shared.errors import Fenced, InvalidInput, Unavailable
 from hotstore.port import Receipt
-from jjq.client import Client
+from jjq.client.client import Client
+from jjq.remote.peer_connection import Place
 from jjq.remote.store import RemoteStore
-from jjq.remote.wire import Place
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.services import PEER
 from jjq.wire.status import error_in
-from sharding.router import Router
+from sharding.routing.router import Router
 from tests.jjq.cluster.serving import Cluster, cluster, wired
 from tests.jjq.serving import numbers, said, until, values
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from coldstore.errors import JjqError
+from coldstore.shared.errors import JjqError
 from jjq.remote.settings import ClientTls, RemoteSettings
 from jjq.remote.store import RemoteStore
-from sharding.tenure import JournalKind
+from sharding.documents.tenure import JournalKind
 from tests.jjq.cluster.members import real_cluster
 from tests.jjq.cluster.serving import wired
 from tests.jjq.server.test_tls import Authority

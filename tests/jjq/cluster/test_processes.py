@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import jjq
-from coldstore.chance import SystemChance
+from coldstore.shared.chance import SystemChance
 from tests.jjq.cli.command import Command
 from tests.servers.jjq_server import JjqServer, together
 from tests.servers.s3 import S3Server

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jjq.cli import exits
-from jjq.settings import Settings
+from jjq.node.settings import Settings
 from tests.architecture.tree import ROOT
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -64,7 +64,7 @@ def test_every_dependency_has_its_reason() -> None:
 
 def test_the_metrics_to_watch_exist() -> None:
     told = set(re.findall(r"`(jjq_\w+)`", text("operations.md")))
-    sources = ("jjq/server/meter.py", "jjq/server/metrics.py", "hotstore/hotstore.py")
+    sources = ("jjq/server/meter.py", "jjq/server/metrics.py", "hotstore/store.py")
     code = "".join((ROOT / source).read_text() for source in sources)
     missing = {name for name in told if name.removeprefix("jjq_").removesuffix("_total") not in code}
     assert missing == set()

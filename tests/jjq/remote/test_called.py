@@ -9,9 +9,9 @@ from typing import Any
 import grpc
 import pytest
 
-from coldstore.errors import Unavailable
+from coldstore.shared.errors import Unavailable
 from jjq.remote.called import called, received
-from jjq.remote.link import Lane
+from jjq.remote.channels import Lane
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore
 from tests.jjq.serving import numbers, until

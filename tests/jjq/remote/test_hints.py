@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from coldstore.clock import ManualClock
-from coldstore.errors import Unavailable
+from coldstore.shared.clock import ManualClock
+from coldstore.shared.errors import Unavailable
 from jjq.limits import HINT_SECONDS
 from jjq.remote.hints import Hints
 from tests.jjq.serving import until

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from coldstore.answers import Receipt
-from coldstore.errors import Exhausted, InvalidInput, NotFound, Unavailable
+from coldstore.shared.errors import Exhausted, InvalidInput, NotFound, Unavailable
+from coldstore.shared.results import Receipt
 from jjq.limits import PLAIN_SECONDS, PLAIN_STREAMS_MAX
 from jjq.remote.plain import PlainStream
 from jjq.remote.settings import RemoteSettings

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from coldstore.answers import Popped
-from coldstore.chance import SystemChance
-from coldstore.clock import SystemClock
-from coldstore.errors import Conflict, Exhausted, InvalidInput, NotFound, Unavailable
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.clock import SystemClock
+from coldstore.shared.errors import Conflict, Exhausted, InvalidInput, NotFound, Unavailable
+from coldstore.shared.results import Popped
+from jjq.client.resumable_pop import Pops
 from jjq.limits import LAGGING_MAX, PLAIN_SECONDS
-from jjq.pops import Pops
 from jjq.remote.popping import Lagging, PopStream
 from jjq.remote.retry import NotSent
 from jjq.remote.settings import RemoteSettings

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from coldstore.errors import NotFound, Unavailable
+from coldstore.shared.errors import NotFound, Unavailable
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore
 from tests.jjq.cutproxy import proxied

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coldstore.errors import Unavailable
+from coldstore.shared.errors import Unavailable
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore
 from jjq.server.server import serve

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from coldstore.batch import payload
-from coldstore.errors import Conflict, InvalidInput, NotFound, OutOfRange, Unavailable
+from coldstore.shared.batch import payload
+from coldstore.shared.errors import Conflict, InvalidInput, NotFound, OutOfRange, Unavailable
 from hotstore.port import Store
 from jjq.remote.settings import RemoteSettings, split_targets
 from jjq.remote.store import RemoteStore

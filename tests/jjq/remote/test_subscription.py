@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from coldstore.batch import payload
-from coldstore.errors import Conflict, NotFound, Unavailable
+from coldstore.shared.batch import payload
+from coldstore.shared.errors import Conflict, NotFound, Unavailable
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore
 from jjq.remote.subscription import Delivery, Subscription

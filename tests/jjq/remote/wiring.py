@@ -6,17 +6,17 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from coldstore.answers import Receipt
-from coldstore.clock import ManualClock
-from coldstore.errors import JjqError
+from coldstore.shared.clock import ManualClock
+from coldstore.shared.errors import JjqError
+from coldstore.shared.results import Receipt
+from jjq.remote.peer_connection import Asking, Place, Wire
 from jjq.remote.settings import ClientTls
-from jjq.remote.wire import Asking, Place, Wire
 from jjq.v1 import jjq_pb2 as pb
-from jjq.wire.info import receipt_out
-from jjq.wire.peerframes import GREETING, greeting_of
+from jjq.wire.convert import receipt_out
+from jjq.wire.peer_protocol import GREETING, greeting_of
 from jjq.wire.status import error_out
 from tests.jjq.serving import until
-from tests.jjq.wire.test_peerframes import frame
+from tests.jjq.wire.test_peer_protocol import frame
 
 LONG = 1_000.0  # the loop's time leaps so far only where a test says so
 SILENT = b""

@@ -11,18 +11,18 @@ import pyarrow as pa
 import pytest
 from structlog.testing import CapturingLogger
 
-from coldstore.answers import Receipt
-from coldstore.errors import JjqError
-from jjq.server.drain import Drain
+from coldstore.shared.errors import JjqError
+from coldstore.shared.results import Receipt
 from jjq.server.meter import Meter
-from jjq.server.peers import Asked, PeerListener
+from jjq.server.peer_listener import Asked, PeerListener
+from jjq.server.shutdown import Drain
 from jjq.v1 import jjq_pb2 as pb
-from jjq.wire.message import encode
-from jjq.wire.peerframes import GREETING, greeting_of
+from jjq.wire.batches import encode
+from jjq.wire.peer_protocol import GREETING, greeting_of
 from jjq.wire.status import error_in
 from tests.jjq.fakestore import FakeStore
 from tests.jjq.serving import said, until, values
-from tests.jjq.wire.test_peerframes import frame as framed
+from tests.jjq.wire.test_peer_protocol import frame as framed
 
 
 class Store(FakeStore):

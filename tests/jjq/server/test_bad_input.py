@@ -9,9 +9,9 @@ import grpc
 import pyarrow as pa
 import pytest
 
-from coldstore.batch import payload
+from coldstore.shared.batch import payload
 from jjq.v1 import jjq_pb2 as pb
-from jjq.wire import frame, ipc
+from jjq.wire import arrow_field, arrow_ipc
 from tests.jjq.fakestore import FakeStore
 from tests.jjq.serving import Served, served, values
 
@@ -20,7 +20,7 @@ INVALID = grpc.StatusCode.INVALID_ARGUMENT
 
 
 def stream_of(batch: pa.RecordBatch) -> bytes:
-    return b"".join(bytes(part) for part in ipc.encode(batch))
+    return b"".join(bytes(part) for part in arrow_ipc.encode(batch))
 
 
 async def prepared(jjq: Served) -> None:
@@ -164,7 +164,7 @@ async def test_bytes_that_are_no_message_are_refused(fake: Served, method: str) 
 
 async def test_both_forms_at_once_are_refused_and_nothing_is_written(jjq: Served) -> None:
     await prepared(jjq)
-    both = frame.join(push(elements=ELEMENTS).SerializeToString(), ipc.encode(values(b"b")))
+    both = arrow_field.join(push(elements=ELEMENTS).SerializeToString(), arrow_ipc.encode(values(b"b")))
     with pytest.raises(grpc.aio.AioRpcError, match="either elements or arrow") as caught:
         await jjq.raw("Push")(both)
     assert caught.value.code() is INVALID

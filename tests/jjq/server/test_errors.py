@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coldstore.errors import Exhausted, JjqError, Unavailable
+from coldstore.shared.errors import Exhausted, JjqError, Unavailable
 from hotstore.port import QueueInfo, Receipt
 from jjq.remote.settings import RemoteSettings
 from tests.jjq.fakestore import FakeStore

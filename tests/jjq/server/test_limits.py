@@ -11,9 +11,9 @@ from typing import Any, cast
 import grpc
 import pytest
 
-from coldstore.batch import payload
-from coldstore.errors import InvalidInput
-from coldstore.limits import BATCH_BYTES_MAX, MESSAGE_BYTES_MAX, MIB
+from coldstore.shared.batch import payload
+from coldstore.shared.errors import InvalidInput
+from coldstore.shared.limits import BATCH_BYTES_MAX, MESSAGE_BYTES_MAX, MIB
 from jjq.server.server import serve
 from jjq.server.settings import ServerSettings
 from jjq.v1 import jjq_pb2 as pb

@@ -9,8 +9,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from coldstore.errors import InvalidInput, NotFound, Unavailable
-from hotstore.lag import Lag
+from coldstore.shared.errors import InvalidInput, NotFound, Unavailable
+from hotstore.read.lag import Lag
 from jjq.server.metrics import Gauges, Lags
 from jjq.server.settings import ServerSettings
 from tests.jjq.fakestore import FakeStore

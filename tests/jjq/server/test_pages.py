@@ -10,8 +10,8 @@ from typing import Any
 import grpc
 import pytest
 
-from coldstore.answers import QueueInfo
-from coldstore.limits import KIB
+from coldstore.shared.limits import KIB
+from coldstore.shared.results import QueueInfo
 from jjq.limits import PAGE_ENTRIES, PAGE_MAX
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.pages import token

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coldstore.errors import InvalidInput
+from coldstore.shared.errors import InvalidInput
 from jjq.server.server import serve
 from jjq.server.settings import ServerSettings, Tls
 from tests.jjq.fakestore import FakeStore

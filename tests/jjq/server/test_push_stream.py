@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
-from coldstore.errors import Exhausted
+from coldstore.shared.errors import Exhausted
 from hotstore.port import Receipt
 from jjq.v1 import jjq_pb2 as pb
 from tests.jjq.fakestore import FakeStore

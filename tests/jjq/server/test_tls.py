@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from coldstore.errors import InvalidInput, Unavailable
+from coldstore.shared.errors import InvalidInput, Unavailable
 from jjq.remote.settings import ClientTls, RemoteSettings
 from jjq.remote.store import RemoteStore
 from jjq.server.server import serve

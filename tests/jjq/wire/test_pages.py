@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from coldstore.answers import BlockInfo, QueueInfo, SubscriberInfo
-from coldstore.limits import MESSAGE_BYTES_MAX, NAME_CHARS_MAX, OFFSET_MAX
+from coldstore.shared.limits import MESSAGE_BYTES_MAX, NAME_CHARS_MAX, OFFSET_MAX
+from coldstore.shared.results import BlockInfo, QueueInfo, SubscriberInfo
 from jjq.limits import PAGE_MAX
 from jjq.v1 import jjq_pb2 as pb
-from jjq.wire import info
+from jjq.wire import convert
 from jjq.wire.pages import Page, token
 
 NAME = "n" * NAME_CHARS_MAX
@@ -21,9 +21,9 @@ def test_a_page_of_the_longest_entries_fits_into_a_message() -> None:
     )
     block = BlockInfo(BIG, BIG, BIG, BIG, "young", True, BIG, BIG, BIG, BIG, "f" * 64, key, BIG)
     full = [
-        pb.ListQueuesResponse(queues=[info.queue_out(queue)]),
-        pb.ListSubscribersResponse(subscribers=[info.subscriber_out(subscriber)]),
-        pb.ListBlocksResponse(blocks=[info.block_out(block)]),
+        pb.ListQueuesResponse(queues=[convert.queue_out(queue)]),
+        pb.ListSubscribersResponse(subscribers=[convert.subscriber_out(subscriber)]),
+        pb.ListBlocksResponse(blocks=[convert.block_out(block)]),
     ]
     assert max(message.ByteSize() for message in full) * PAGE_MAX + 1_000 < MESSAGE_BYTES_MAX
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coldstore.batch import payload, stamp
-from coldstore.errors import InvalidInput, JjqError, NotFound, OutOfRange, Unavailable
+from coldstore.shared.batch import payload, stamp
+from coldstore.shared.errors import InvalidInput, JjqError, NotFound, OutOfRange, Unavailable
 from jjq.v1 import jjq_pb2 as pb
-from jjq.wire import frame, ipc
+from jjq.wire import arrow_field, arrow_ipc
 from jjq.wire.results import Results, results
 from tests.jjq.serving import said
 
@@ -52,7 +52,7 @@ def test_results_are_what_protobuf_would_write_and_are_read_again(
         if form == "arrow":
             assert answer[1] is not None
             assert answer[1].equals(batch)
-            assert result.popped.arrow.ipc == b"".join(map(bytes, ipc.encode(batch)))
+            assert result.popped.arrow.ipc == b"".join(map(bytes, arrow_ipc.encode(batch)))
         else:
             assert [e.value for e in result.popped.elements.elements] == said(batch)
 
@@ -66,7 +66,7 @@ def test_every_arrow_stream_lies_at_a_multiple_of_eight(
     entries: list[tuple[int, pb.PopResponse, pa.RecordBatch]],
 ) -> None:
     raw = made(*((*entry, "arrow") for entry in entries))
-    streams = [ipc.encode(batch)[0] for _, _, batch in entries]
+    streams = [arrow_ipc.encode(batch)[0] for _, _, batch in entries]
     at = 0
     for stream in streams:
         at = raw.index(stream, at)
@@ -123,4 +123,4 @@ def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
 def test_a_field_does_not_reach_beyond_the_message_it_is_in() -> None:
     inner = b"\x12\x05abc"  # says five bytes, has three
     with pytest.raises(InvalidInput):
-        list(frame.fields(inner + b"defg", 0, len(inner)))
+        list(arrow_field.fields(inner + b"defg", 0, len(inner)))

@@ -6,7 +6,7 @@ import grpc
 import pytest
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 
-from coldstore.errors import (
+from coldstore.shared.errors import (
     KINDS,
     Conflict,
     DataLoss,

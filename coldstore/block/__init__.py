@@ -1,0 +1,1 @@
+"""One block: its Parquet form, and its file on object storage."""

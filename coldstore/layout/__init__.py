@@ -1,0 +1,1 @@
+"""Names and documents on object storage."""

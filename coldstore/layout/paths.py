@@ -1,0 +1,219 @@
+"""The layout of a store: this module alone builds and parses object keys.
+
+    jjq.json                                             format version, store id
+    queues/<name>/queue.json                             id, settings, created
+    queues/<name>/data/<first:020d>.parquet              final blocks, and nothing else
+    queues/<name>/young/<first:020d>-<tag>.parquet       blocks sealed early, merged and swept later
+    queues/<name>/meta/<first:020d>.<final|young>.json   block metadata: its put-if-absent commits
+    queues/<name>/index/<first:020d>-<next:020d>.arrow   roll-up of the final blocks first..next
+    queues/<name>/state/<what>                           snapshots, so that a queue can move
+    queues/<name>/shards.json                            owner, epoch, block ranges (compare-and-swap)
+    cluster/nodes/<id>.json                              node address, heartbeat, load
+    cluster/tenures/<id>.json                            a node's run and its journal (compare-and-swap)
+    journals/<node>/<seq:020d>                           journal on object storage
+
+Twenty digits hold every int64, so keys sort as offsets do. `final` sorts before `young`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal, NamedTuple
+
+from coldstore.shared import limits
+from coldstore.shared.errors import InvalidInput
+
+Kind = Literal["final", "young"]
+
+STORE: Final = "jjq.json"
+TENURES: Final = "cluster/tenures/"
+QUEUES: Final = "queues/"
+NODES: Final = "cluster/nodes/"
+
+_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{limits.NAME_CHARS_MAX - 1}}}")
+_SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=@+-]*")
+_DATA = re.compile(r"queues/[^/]+/data/(\d{20})\.parquet")
+_YOUNG = re.compile(r"queues/[^/]+/young/(\d{20})-([0-9a-f]+)\.parquet")
+_DATA_PATH = re.compile(r"data/(\d{20})\.parquet")
+_YOUNG_PATH = re.compile(r"young/(\d{20})-[0-9a-f]+\.parquet")
+_META = re.compile(r"queues/[^/]+/meta/(\d{20})\.(final|young)\.json")
+_JOURNAL = re.compile(r"journals/[^/]+/(\d{20})")
+_TENURE = re.compile(r"cluster/tenures/(.+)\.json")
+_ROLLUP = re.compile(r"queues/[^/]+/index/(\d{20})-(\d{20})\.arrow")
+_NODE = re.compile(r"cluster/nodes/([^/]+)\.json")
+
+
+class MetaKey(NamedTuple):
+    """What the key of a metadata file says."""
+
+    first: int
+    kind: Kind
+
+
+class RollupKey(NamedTuple):
+    """What the key of a roll-up says: it covers the final blocks from `first` up to `next`."""
+
+    first: int
+    next: int
+
+
+def is_name(name: str) -> bool:
+    """Whether `name` can be a queue's or subscriber's name."""
+    return _NAME.fullmatch(name) is not None and ".." not in name
+
+
+def check_name(name: str, what: str = "queue") -> str:
+    """`name` if it can be a queue's or subscriber's name, which makes it a safe folder too."""
+    if not isinstance(name, str) or not is_name(name):
+        shown = repr(name) if len(str(name)) <= 40 else f"{str(name)[:40]!r}… ({len(str(name))} characters)"
+        raise InvalidInput(
+            f"{what} name {shown} is not allowed: use 1 to {limits.NAME_CHARS_MAX} letters, digits, '.', '_' "
+            f"or '-', starting with a letter or digit, without '..'"
+        )
+    return name
+
+
+def check_key(key: str) -> str:
+    """`key` if every store can hold it: no empty, hidden or upward segment, portable characters only."""
+    if not key or len(key) > limits.KEY_CHARS_MAX or not all(_SEGMENT.fullmatch(s) for s in key.split("/")):
+        raise InvalidInput(
+            f"object key {key[:80]!r} is not allowed: use segments of letters, digits and ._=@+- joined by '/', "
+            f"none starting with '.', at most {limits.KEY_CHARS_MAX} characters"
+        )
+    return key
+
+
+def check_prefix(prefix: str) -> str:
+    """`prefix` if it can begin an allowed key (empty means everything)."""
+    if prefix:
+        check_key(prefix if not prefix.endswith("/") else prefix[:-1])
+    return prefix
+
+
+def queue_folder(name: str) -> str:
+    return f"{QUEUES}{check_name(name)}/"
+
+
+def queue(name: str) -> str:
+    return queue_folder(name) + "queue.json"
+
+
+def queue_name(key: str) -> str | None:
+    """The queue whose `queue.json` this key is, else None."""
+    parts = key.split("/")
+    return parts[1] if len(parts) == 3 and parts[0] == "queues" and parts[2] == "queue.json" else None
+
+
+def data_folder(name: str) -> str:
+    return queue_folder(name) + "data/"
+
+
+def data(name: str, first: int) -> str:
+    return queue_folder(name) + data_path(first)
+
+
+def data_path(first: int) -> str:
+    """The data file of a final block relative to the queue's folder, as metadata names it."""
+    return f"data/{first:020d}.parquet"
+
+
+def data_first(key: str) -> int | None:
+    match = _DATA.fullmatch(key)
+    return int(match[1]) if match else None
+
+
+def young_folder(name: str) -> str:
+    return queue_folder(name) + "young/"
+
+
+def young(name: str, first: int, tag: str) -> str:
+    return queue_folder(name) + young_path(first, tag)
+
+
+def young_path(first: int, tag: str) -> str:
+    """The data file of a young block relative to the queue's folder, as metadata names it."""
+    return f"young/{first:020d}-{tag}.parquet"
+
+
+def file_first(path: str) -> int | None:
+    """First offset in the data file that metadata names by this path; None if no data file has it."""
+    match = _DATA_PATH.fullmatch(path) or _YOUNG_PATH.fullmatch(path)
+    return int(match[1]) if match else None
+
+
+def young_first(key: str) -> int | None:
+    match = _YOUNG.fullmatch(key)
+    return int(match[1]) if match else None
+
+
+def meta_folder(name: str) -> str:
+    return queue_folder(name) + "meta/"
+
+
+def meta(name: str, first: int, kind: Kind) -> str:
+    return f"{meta_folder(name)}{first:020d}.{kind}.json"
+
+
+def meta_before(name: str, first: int) -> str:
+    """A key that sorts just before all metadata of blocks from `first` on: list after it."""
+    return f"{meta_folder(name)}{first:020d}"
+
+
+def parse_meta(key: str) -> MetaKey | None:
+    match = _META.fullmatch(key)
+    return MetaKey(int(match[1]), "final" if match[2] == "final" else "young") if match else None
+
+
+def rollup_folder(name: str) -> str:
+    return queue_folder(name) + "index/"
+
+
+def rollup(name: str, first: int, next: int) -> str:
+    return f"{rollup_folder(name)}{first:020d}-{next:020d}.arrow"
+
+
+def parse_rollup(key: str) -> RollupKey | None:
+    match = _ROLLUP.fullmatch(key)
+    return RollupKey(int(match[1]), int(match[2])) if match else None
+
+
+def state(name: str, what: str) -> str:
+    return f"{queue_folder(name)}state/{what}"
+
+
+def shards(name: str) -> str:
+    return queue_folder(name) + "shards.json"
+
+
+def node(node_id: str) -> str:
+    return f"{NODES}{check_name(node_id, 'node')}.json"
+
+
+def node_id(key: str) -> str | None:
+    """The node whose document this key is, else None."""
+    match = _NODE.fullmatch(key)
+    return match[1] if match else None
+
+
+def tenure(node_id: str) -> str:
+    return f"{TENURES}{check_name(node_id, 'node')}.json"
+
+
+def tenure_node(key: str) -> str | None:
+    """The node whose tenure this key is, else None."""
+    match = _TENURE.fullmatch(key)
+    return match[1] if match and is_name(match[1]) else None
+
+
+def journal_folder(node_id: str) -> str:
+    return f"journals/{check_name(node_id, 'node')}/"
+
+
+def journal(node_id: str, sequence: int) -> str:
+    return f"{journal_folder(node_id)}{sequence:020d}"
+
+
+def journal_sequence(key: str) -> int | None:
+    """The number of a journal object, else None."""
+    match = _JOURNAL.fullmatch(key)
+    return int(match[1]) if match else None

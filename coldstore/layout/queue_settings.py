@@ -1,0 +1,121 @@
+"""Queue settings: the document that creates a queue and says how its blocks are cut.
+
+queues/<name>/queue.json, put-if-absent, so that a name is taken once and for ever
+
+{"block_bytes":67108864,       a block is sealed at this size (Arrow bytes) …
+ "block_seconds":300.0,        … or at this age
+ "check":"<hex>",              see document.py
+ "content":"bytes",            bytes | text | json: the type of value
+ "created":1767225600000000,   microseconds since 1970
+ "format":1,
+ "id":"<32 hex digits>",       stands in every file of the queue
+ "importing":{…},              only while an import fills the queue: nobody else may use it (importing.py)
+ "name":"orders"}
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from coldstore.layout import paths, sealed_json
+from coldstore.shared import limits
+from coldstore.shared.batch import Content, check_content
+from coldstore.shared.errors import DataLoss, InvalidInput
+
+FORMAT: Final = 1
+
+_IDENTITY: Final = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class Importing:
+    """Who fills the queue, from which offset on, after which block, and whether there was no such queue."""
+
+    by: str
+    first: int = 0
+    previous: int | None = None
+    new: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """What a queue is; fixed when it is created."""
+
+    name: str
+    id: str
+    content: Content = "bytes"
+    block_bytes: int = limits.BLOCK_BYTES_DEFAULT
+    block_seconds: float = limits.BLOCK_SECONDS_DEFAULT
+    created_us: int = 0
+    importing: Importing | None = None
+
+    def agrees_with(self, other: QueueSettings) -> bool:
+        """Whether both ask for the same queue; identity and time of creation are not asked for."""
+        return self._asked() == other._asked()
+
+    def _asked(self) -> tuple[object, ...]:
+        return (self.name, self.content, self.block_bytes, self.block_seconds)
+
+
+def check_settings(settings: QueueSettings) -> QueueSettings:
+    """`settings` if they are allowed, else `InvalidInput` that says what is."""
+    paths.check_name(settings.name)
+    check_content(settings.content)
+    size = settings.block_bytes
+    if type(size) is not int or not limits.BLOCK_BYTES_MIN <= size <= limits.BLOCK_BYTES_MAX:
+        raise InvalidInput(
+            f"block_bytes is {size!r}; use a whole number from {limits.BLOCK_BYTES_MIN} to {limits.BLOCK_BYTES_MAX}"
+        )
+    age = settings.block_seconds
+    if (
+        isinstance(age, bool)
+        or not isinstance(age, int | float)
+        or not math.isfinite(age)
+        or not limits.BLOCK_SECONDS_MIN <= age <= limits.BLOCK_SECONDS_MAX
+    ):
+        raise InvalidInput(
+            f"block_seconds is {age!r}; use a number from {limits.BLOCK_SECONDS_MIN:g} to {limits.BLOCK_SECONDS_MAX:g}"
+        )
+    return settings
+
+
+def encode(settings: QueueSettings) -> bytes:
+    """The document of these settings, after a check."""
+    check_settings(settings)
+    fields: dict[str, Any] = {
+        "block_bytes": settings.block_bytes,
+        "block_seconds": float(settings.block_seconds),
+        "content": settings.content,
+        "created": settings.created_us,
+        "id": settings.id,
+        "name": settings.name,
+    }
+    if settings.importing is not None:
+        fields["importing"] = asdict(settings.importing)
+    return sealed_json.seal(fields, FORMAT)
+
+
+def decode(data: bytes | memoryview, key: str) -> QueueSettings:
+    """The settings at `key`, or `DataLoss` naming it."""
+    fields: dict[str, Any] = sealed_json.unseal(data, key, FORMAT)
+    try:
+        settings = QueueSettings(
+            name=fields["name"],
+            id=fields["id"],
+            content=check_content(fields["content"]),
+            block_bytes=fields["block_bytes"],
+            block_seconds=fields["block_seconds"],
+            created_us=fields["created"],
+            importing=Importing(**fields["importing"]) if "importing" in fields else None,
+        )
+        check_settings(settings)
+    except (KeyError, TypeError, InvalidInput) as error:
+        raise DataLoss(f"{key} does not describe a queue: {error}", key=key) from error
+    if paths.queue(settings.name) != key or not _IDENTITY.fullmatch(settings.id):
+        raise DataLoss(
+            f"{key} describes queue {settings.name!r} with id {settings.id!r}: swapped files?", key=key
+        )
+    return settings

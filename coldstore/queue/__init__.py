@@ -1,0 +1,1 @@
+"""One queue in the cold store: commit, merge, sweep, verify, bulk import."""

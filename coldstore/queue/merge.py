@@ -1,0 +1,37 @@
+"""Merging young blocks: when it is due, and which of them make the next final block.
+
+Always from the front, so that `data/` stays a gapless prefix; never a young block in part; never
+more than about one block's worth at a time, so that memory stays bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coldstore.layout.metadata import BlockMetadata
+from coldstore.shared import limits
+
+
+def due(young: Sequence[BlockMetadata], block_bytes: int, oldest_age_seconds: float) -> bool:
+    """Whether young blocks should be merged now: enough bytes, too many of them, or too old."""
+    if not young:
+        return False
+    return (
+        total_bytes(young) >= block_bytes
+        or len(young) >= limits.YOUNG_BLOCKS_MAX
+        or oldest_age_seconds >= limits.YOUNG_SECONDS_MAX
+    )
+
+
+def front(young: Sequence[BlockMetadata], block_bytes: int) -> Sequence[BlockMetadata]:
+    """The shortest run of young blocks from the front that fills a block, or all of them."""
+    taken = 0
+    for count, block in enumerate(young, start=1):
+        taken += block.raw_bytes
+        if taken >= block_bytes:
+            return young[:count]
+    return young
+
+
+def total_bytes(young: Sequence[BlockMetadata]) -> int:
+    return sum(block.raw_bytes for block in young)

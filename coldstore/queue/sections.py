@@ -1,0 +1,312 @@
+"""Sections: a queue cut into stretches of blocks that are verified each by itself, in any order, anywhere.
+
+`plan` lists the metadata and cuts it, `check` reads every file of one section and compares everything with
+everything. What a section was found to be is small: verify.py joins it with its neighbours by their
+first and last block. Blocks that are committed, merged or swept meanwhile are no defects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from coldstore.block.fetch import fetch
+from coldstore.block.files import Shelf, check_digest
+from coldstore.history import rollups
+from coldstore.history.columns import FIELDS, Columns
+from coldstore.history.rollups import Rollup
+from coldstore.layout import metadata, paths
+from coldstore.layout.metadata import BlockMetadata
+from coldstore.layout.paths import MetaKey
+from coldstore.shared import batch
+from coldstore.shared.batch import Content
+from coldstore.shared.errors import DataLoss, NotFound
+
+DefectKind = Literal[
+    "metadata damaged",  # cannot be read, or describes something else
+    "metadata missing",  # a block before this one, or between two, has none
+    "link broken",  # does not continue the block before it
+    "data missing",
+    "data damaged",  # size or digest differ from what was committed
+    "data wrong",  # digest is right, yet it does not hold what the metadata says
+    "rollup damaged",  # costs time when the queue is opened, nothing else
+    "stray file",  # a file that does not belong there
+]
+
+# Called after each block, with the bytes of its data.
+Tick = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """One thing that is wrong."""
+
+    kind: DefectKind
+    key: str
+    text: str
+    block: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Blocks of one kind with ids from `start` up to `stop`; the last one answers for what lies beyond."""
+
+    kind: paths.Kind
+    start: int
+    stop: int
+    last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The sections of a queue, final blocks first, and what its listing alone says."""
+
+    sections: tuple[Section, ...]
+    blocks: int
+    defects: tuple[Defect, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a section was found to be."""
+
+    blocks: int = 0
+    elements: int = 0
+    stored_bytes: int = 0
+    head: BlockMetadata | None = None  # the first block, unless one that cannot be read is before it
+    tip: BlockMetadata | None = None  # the last block that can be read
+    sure: bool = True  # that no block which cannot be read comes after `tip`
+    defects: tuple[Defect, ...] = ()
+    notes: tuple[str, ...] = ()
+    claimed: tuple[str, ...] = ()  # files in data/ that young blocks name
+
+
+def plan(shelf: Shelf, most: int | None = None) -> Plan:
+    """Cut a queue into sections of at most `most` final blocks each; the young ones are one section."""
+    keys: list[MetaKey] = []
+    strays: list[Defect] = []
+    for info in shelf.objects.list(paths.meta_folder(shelf.name)):
+        key = paths.parse_meta(info.key)
+        if key is None:
+            strays.append(Defect("stray file", info.key, "no metadata file has such a name"))
+        else:
+            keys.append(key)
+    finals = [key.first for key in keys if key.kind == "final"]
+    end = _end(shelf, finals)
+    young = [key.first for key in keys if key.kind == "young"]
+    merged = [first for first in young if first < end]
+    notes = [f"young block {metadata.block_id(first)} was merged and waits to be swept" for first in merged]
+    stop = max([end, *(first + 1 for first in finals[-1:])])
+    cuts = [0, *(finals[most::most] if most else ()), stop]
+    sections = [Section("final", low, high, last=high == stop) for low, high in pairwise(cuts)]
+    if len(young) > len(merged):
+        sections.append(Section("young", end, young[-1] + 1))
+    return Plan(tuple(sections), len(keys) - len(merged), tuple(strays), tuple(notes))
+
+
+def _end(shelf: Shelf, finals: list[int]) -> int:
+    """The offset after the last final block that can be read."""
+    for first in reversed(finals):
+        try:
+            block = shelf.find(first, "final")
+        except DataLoss:
+            continue
+        if block is not None:
+            return block.next
+    return 0
+
+
+def check(shelf: Shelf, section: Section, tick: Tick = lambda _: None) -> Part:
+    """Read every file of a section."""
+    return _Check(shelf.without_cache(), section, tick).run()
+
+
+@dataclass
+class _Check:
+    shelf: Shelf
+    section: Section
+    tick: Tick
+    defects: list[Defect] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    claimed: list[str] = field(default_factory=list)
+    blocks: int = 0
+    elements: int = 0
+    stored_bytes: int = 0
+
+    def run(self) -> Part:
+        keys = list(self._keys())
+        head, tip, sure = self._walk(keys)
+        return Part(
+            self.blocks, self.elements, self.stored_bytes, head, tip, sure,
+            tuple(self.defects), tuple(self.notes), tuple(self.claimed),
+        )  # fmt: skip
+
+    def _keys(self) -> Iterator[MetaKey]:
+        section, name = self.section, self.shelf.name
+        for info in self.shelf.objects.list(paths.meta_folder(name), paths.meta_before(name, section.start)):
+            key = paths.parse_meta(info.key)
+            if key is not None and key.first >= section.stop:
+                return
+            if key is not None and key.kind == section.kind:
+                yield key
+
+    def _walk(self, keys: Iterable[MetaKey]) -> tuple[BlockMetadata | None, BlockMetadata | None, bool]:
+        head: BlockMetadata | None = None
+        tip: BlockMetadata | None = None
+        sure = True  # that `tip` is the block before the one at hand
+        end = self.section.start
+        finals: list[BlockMetadata] = []
+        named = set()
+        for key in keys:
+            named.add(key.first)
+            if key.kind == "young" and key.first < end:
+                continue  # within another young block: of a writer that came too late
+            block = self._metadata(key)
+            if block is None:
+                sure = False
+                continue
+            if sure and tip is not None:
+                self.defects += broken(self.shelf, tip, block)
+            elif sure:
+                head = block
+            self._data(block)
+            if block.kind == "final":
+                finals.append(block)
+            else:
+                self.claimed.append(self.shelf.key(block.path))
+            tip, end, sure = block, block.next, True
+        if self.section.kind == "final":
+            self._rollups(finals, named)
+        return head, tip, sure
+
+    def _metadata(self, key: MetaKey) -> BlockMetadata | None:
+        try:
+            return self.shelf.find(*key)  # None: swept since it was listed
+        except DataLoss as loss:
+            self._report("metadata damaged", loss.key or "", str(loss), key.first)
+            return None
+
+    def _data(self, block: BlockMetadata) -> None:
+        key = self.shelf.key(block.path)
+        data = self._read(block, key)
+        if data is not None:
+            try:
+                table = self.shelf.open(block, data).read(block.first - block.file_first)
+                wrong = list(_contradictions(table, block, self.shelf.settings.content))
+            except DataLoss as loss:
+                wrong = [str(loss)]
+            for text in wrong:
+                self._report("data wrong", key, text, block.first)
+        self.blocks += 1
+        self.elements += block.count
+        self.stored_bytes += block.stored_bytes
+        self.tick(block.stored_bytes)
+
+    def _read(self, block: BlockMetadata, key: str) -> pa.Buffer | None:
+        """The bytes that were committed, else None after a report."""
+        try:
+            fetched = fetch(self.shelf.objects, key, block.stored_bytes)
+            check_digest(fetched, block, key)
+            return fetched.data
+        except NotFound:
+            if block.kind == "final" or self.shelf.find(block.first, "young") is not None:
+                self._report("data missing", key, f"it holds block {block.id}", block.first)
+        except DataLoss as loss:
+            if self._waits_for_swap(block):
+                self.notes.append(f"{key} waits to be replaced by {block.copy}, which is sound")
+            else:
+                self._report("data damaged", key, str(loss), block.first)
+        return None
+
+    def _waits_for_swap(self, block: BlockMetadata) -> bool:
+        """Whether the committed bytes are in the copy that commit.py makes of a replaced file."""
+        if block.copy is None:
+            return False
+        try:
+            key = self.shelf.key(block.copy)
+            check_digest(fetch(self.shelf.objects, key, block.stored_bytes), block, block.copy)
+        except (NotFound, DataLoss):
+            return False
+        return True
+
+    def _rollups(self, finals: list[BlockMetadata], named: set[int]) -> None:
+        """Compare the rows of roll-ups that lie in this section with its metadata files."""
+        ours = Columns().extended(0, finals)
+        section = self.section
+        for info in self.shelf.objects.list(paths.rollup_folder(self.shelf.name)):
+            key = paths.parse_rollup(info.key)
+            if key is None:
+                if section.last:
+                    self._report("stray file", info.key, "no roll-up has such a name")
+                continue
+            if key.next <= section.start or (key.first >= section.stop and not section.last):
+                continue
+            rollup = rollups.read(self.shelf.objects, self.shelf.settings, key)
+            if rollup is None:
+                self._report("rollup damaged", info.key, "it cannot be read; the next commit repairs it")
+                continue
+            if not _agree(ours, rollup):
+                self._report("rollup damaged", info.key, "it contradicts the metadata files")
+            self._missing(rollup, named)
+
+    def _missing(self, rollup: Rollup, named: set[int]) -> None:
+        for first in rollup.arrays["first"].tolist():
+            inside = first >= self.section.start and (self.section.last or first < self.section.stop)
+            if inside and first not in named and not self._is_there(first):
+                named.add(first)
+                self.defects.append(missing(self.shelf, first, "final", "a roll-up has it"))
+
+    def _is_there(self, first: int) -> bool:
+        """Whether there is metadata by now: the roll-up may be younger than our list."""
+        try:
+            self.shelf.objects.head(paths.meta(self.shelf.name, first, "final"))
+        except NotFound:
+            return False
+        return True
+
+    def _report(self, kind: DefectKind, key: str, text: str, block: int | None = None) -> None:
+        self.defects.append(Defect(kind, key, text, block))
+
+
+def broken(shelf: Shelf, before: BlockMetadata | None, block: BlockMetadata) -> list[Defect]:
+    """What is wrong between a block and the one before it."""
+    why = metadata.broken_link(before, block)
+    if why is None:
+        return []
+    due = 0 if before is None else before.next
+    if block.first > due:
+        return [missing(shelf, due, block.kind, f"block {block.id} after it is there")]
+    return [Defect("link broken", paths.meta(shelf.name, block.first, block.kind), why, block.first)]
+
+
+def missing(shelf: Shelf, first: int, kind: paths.Kind, why: str) -> Defect:
+    return Defect("metadata missing", paths.meta(shelf.name, first, kind), why, first)
+
+
+def _agree(ours: Columns, rollup: Rollup) -> bool:
+    """Whether the rows are those of the metadata files, as far as these could be read."""
+    count = ours.count
+    _, left, right = np.intersect1d(
+        ours.array("first", count), rollup.arrays["first"], assume_unique=True, return_indices=True
+    )
+    return all(bool((ours.array(name, count)[left] == rollup.arrays[name][right]).all()) for name in FIELDS)
+
+
+def _contradictions(table: pa.Table, block: BlockMetadata, content: Content) -> Iterator[str]:
+    """Where the elements are not what the metadata says."""
+    if not table.schema.equals(batch.schema(content)):
+        yield f"its columns are not those of a {content} queue"
+        return
+    offsets = table.column("offset").to_numpy()
+    if not np.array_equal(offsets, np.arange(block.first, block.next)):
+        yield f"its offsets are not {block.first} to {block.last}, each once and in order"
+    times = pc.min_max(table.column("timestamp").cast(pa.int64())).as_py()
+    if (times["min"], times["max"]) != (block.min_timestamp_us, block.max_timestamp_us):
+        yield "its timestamps are not within those of the metadata"

@@ -1,0 +1,154 @@
+"""Verifying a queue: read every file, compare everything with everything, report every defect.
+
+It needs no list of blocks, so it works on a queue that cannot be opened any more, and it changes
+nothing. A block whose metadata cannot be read is one defect, not one for every block after it: the
+walk goes on with what the next metadata says of itself.
+
+The work is done section by section (section.py), here one after the other. A job with many processors
+does `plan`, `check`, `join` and `finish` by itself, where it likes; only what sections were found to be
+travels, and it is small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from coldstore.block.files import Shelf
+from coldstore.layout import metadata, paths
+from coldstore.layout.metadata import BlockMetadata
+from coldstore.queue.sections import Defect, Part, Plan, broken, check, plan
+from coldstore.shared.errors import DataLoss
+
+# Called with blocks done, blocks in all, bytes of data read.
+Progress = Callable[[int, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a queue was found to be. `chain` stands for all of its final blocks."""
+
+    queue: str
+    blocks: int
+    elements: int
+    stored_bytes: int
+    chain: str
+    defects: tuple[Defect, ...]
+    notes: tuple[str, ...] = ()  # true and harmless: files that wait to be adopted, merged or swept
+
+    @property
+    def ok(self) -> bool:
+        return not self.defects
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """All sections of a queue together, before the folder of data is compared with them."""
+
+    report: Report
+    end: int  # of the final blocks
+    claimed: frozenset[str]
+
+
+def verify(shelf: Shelf, progress: Progress | None = None) -> Report:
+    """Check every file of a queue."""
+    shelf = shelf.without_cache()
+    planned = plan(shelf)
+    done = read = 0
+
+    def tick(stored_bytes: int) -> None:
+        nonlocal done, read
+        done, read = done + 1, read + stored_bytes
+        if progress is not None:
+            progress(done, planned.blocks, read)
+
+    parts = [check(shelf, section, tick) for section in planned.sections]
+    return finish(shelf, join(shelf, planned, parts))
+
+
+def unreadable(name: str, loss: DataLoss) -> Report:
+    """The report of a queue of which not even the settings can be read."""
+    defect = Defect("metadata damaged", paths.queue(name), str(loss))
+    return Report(name, blocks=0, elements=0, stored_bytes=0, chain="", defects=(defect,))
+
+
+def join(shelf: Shelf, planned: Plan, parts: Sequence[Part]) -> Joined:
+    """Put the parts of all sections together, in their order; reads nothing."""
+    defects: list[Defect] = list(planned.defects)
+    notes: list[str] = list(planned.notes)
+    tip: BlockMetadata | None = None
+    last_final: BlockMetadata | None = None
+    sure = True
+    for section, part in zip(planned.sections, parts, strict=True):
+        if part.head is not None and sure:
+            defects += broken(shelf, tip, part.head)
+        defects += part.defects
+        notes += part.notes
+        sure = part.sure and (sure or part.tip is not None)
+        tip = part.tip or tip
+        if section.kind == "final":
+            last_final = tip
+    chain = metadata.genesis(shelf.settings.id) if last_final is None else last_final.chain or ""
+    report = Report(
+        queue=shelf.name,
+        blocks=sum(part.blocks for part in parts),
+        elements=sum(part.elements for part in parts),
+        stored_bytes=sum(part.stored_bytes for part in parts),
+        chain=chain,
+        defects=_once(defects),
+        notes=tuple(notes),
+    )
+    claimed = frozenset(key for part in parts for key in part.claimed)
+    return Joined(report, 0 if last_final is None else last_final.next, claimed)
+
+
+def _once(defects: Sequence[Defect]) -> tuple[Defect, ...]:
+    """Sections may see the same roll-up, and miss the same metadata."""
+    found: dict[tuple[str, str, str], Defect] = {}
+    for defect in defects:
+        text = "" if defect.kind == "metadata missing" else defect.text
+        found.setdefault((defect.kind, defect.key, text), defect)
+    return tuple(found.values())
+
+
+def finish(shelf: Shelf, joined: Joined) -> Report:
+    """Look for files in `data/` that no block has, and report everything."""
+    report = joined.report
+    missing = {defect.block for defect in report.defects if defect.kind == "metadata missing"}
+    # Data before metadata, as they are written: so what was committed meanwhile has both.
+    listed = [info.key for info in shelf.objects.list(paths.data_folder(shelf.name))]
+    named, ends = _finals_now(shelf, joined.end)
+    defects, notes = list(report.defects), list(report.notes)
+    for key in listed:
+        first = paths.data_first(key)
+        if key in joined.claimed or first in named or first in missing:
+            continue
+        if first in ends:
+            notes.append(f"{key} is not committed: the next owner adopts or replaces it")
+        else:
+            text = "no metadata names it; engines that read data/ see it"
+            defects.append(Defect("stray file", key, text, first))
+    return Report(
+        report.queue,
+        report.blocks,
+        report.elements,
+        report.stored_bytes,
+        report.chain,
+        tuple(defects),
+        tuple(notes),
+    )
+
+
+def _finals_now(shelf: Shelf, end: int) -> tuple[set[int], set[int]]:
+    """Ids of the final blocks as they are now, and where the next one may begin."""
+    listed = (paths.parse_meta(info.key) for info in shelf.objects.list(paths.meta_folder(shelf.name)))
+    named = {key.first for key in listed if key is not None and key.kind == "final"}
+    ends = {end}
+    if named and max(named) >= end:  # committed since, or it cannot be read
+        try:
+            last = shelf.find(max(named), "final")
+        except DataLoss:
+            last = None
+        if last is not None:
+            ends.add(last.next)
+    return named, ends

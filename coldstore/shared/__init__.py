@@ -1,0 +1,1 @@
+"""What every package shares: element batches, results, errors, limits, clock, chance, fail points."""

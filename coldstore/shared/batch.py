@@ -1,0 +1,391 @@
+"""The element batch: one Arrow form for elements from the wire to Parquet.
+
+A producer supplies a *payload* (key, value, headers); the queue's writer *stamps* it with offsets
+and a timestamp, and from then on it is an element batch:
+
+    offset int64 · timestamp timestamp[us, UTC] · key binary? · value binary|utf8 · headers map<utf8, binary>?
+
+The schema is eternal: columns may be added, never changed. Nothing here loops over elements in
+Python, except to find the position of a bad one after a whole batch was refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from coldstore.shared import limits
+from coldstore.shared.errors import InvalidInput
+from coldstore.shared.null_columns import absent
+
+Content = Literal["bytes", "text", "json"]
+CONTENTS: Final[tuple[str, ...]] = get_args(Content)
+
+HEADERS: Final = pa.map_(pa.string(), pa.field("value", pa.binary(), nullable=False))
+TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One element as a person sees it."""
+
+    offset: int
+    timestamp: datetime
+    key: bytes | None
+    value: bytes | str
+    headers: Mapping[str, bytes] = field(default_factory=dict)
+
+
+def check_content(content: str) -> Content:
+    """`content` if a queue can have it."""
+    for known in get_args(Content):
+        if content == known:
+            return known  # type: ignore[no-any-return]
+    raise InvalidInput(f"content {content!r} is not known: use one of {', '.join(CONTENTS)}")
+
+
+def value_type(content: Content) -> pa.DataType:
+    return pa.binary() if content == "bytes" else pa.string()
+
+
+def _payload_fields(content: Content) -> list[pa.Field]:
+    return [
+        pa.field("key", pa.binary()),
+        pa.field("value", value_type(content), nullable=False),
+        pa.field("headers", HEADERS),
+    ]
+
+
+_STAMP_FIELDS: Final = [
+    pa.field("offset", pa.int64(), nullable=False),
+    pa.field("timestamp", TIMESTAMP, nullable=False),
+]
+_PAYLOADS: Final = {c: pa.schema(_payload_fields(c)) for c in get_args(Content)}
+_ELEMENTS: Final = {c: pa.schema(_STAMP_FIELDS + _payload_fields(c)) for c in get_args(Content)}
+
+
+def payload_schema(content: Content) -> pa.Schema:
+    """What a producer supplies."""
+    return _PAYLOADS[content]
+
+
+def schema(content: Content) -> pa.Schema:
+    """What a queue holds."""
+    return _ELEMENTS[content]
+
+
+def payload(
+    content: Content,
+    values: Sequence[bytes | str],
+    keys: Sequence[bytes | None] | None = None,
+    headers: Sequence[Mapping[str, bytes] | None] | None = None,
+) -> pa.RecordBatch:
+    """A payload from Python values; checked by `check_payload` like any other."""
+    if isinstance(values, bytes | str):
+        raise InvalidInput("a batch is a list of values; put a single value into a list")
+    for name, column in (("keys", keys), ("headers", headers)):
+        if column is not None and len(column) != len(values):
+            raise InvalidInput(
+                f"{len(values)} values but {len(column)} {name}: give one for each, None where absent"
+            )
+    count = len(values)
+    columns = [
+        absent(count, pa.binary()) if keys is None else _column("key", keys, pa.binary()),
+        _column("value", values, value_type(content)),
+        absent(count, HEADERS) if headers is None else _column("headers", _pairs(headers), HEADERS),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=payload_schema(content))
+
+
+def _pairs(headers: Sequence[Mapping[str, bytes] | None]) -> list[list[tuple[str, bytes]] | None]:
+    return [None if h is None else list(h.items()) for h in headers]
+
+
+def _column(name: str, items: Sequence[Any], wanted: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(items, type=wanted)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError, UnicodeError):
+        for position, item in enumerate(items):
+            try:
+                pa.array([item], type=wanted)
+            except (pa.ArrowException, TypeError, ValueError, OverflowError, UnicodeError) as error:
+                raise InvalidInput(
+                    f"element {position}: its {name} is {_shown(item)}, which is not {wanted} ({_line(error)})",
+                    position=position,
+                ) from None
+        raise
+
+
+def check_payload(batch: pa.RecordBatch, content: Content) -> pa.RecordBatch:
+    """`batch` in the exact payload schema of the queue, or `InvalidInput` naming the position at fault.
+
+    Accepts any column order, missing key and headers, and the large, view and dictionary forms of
+    the same types, as other writers of Arrow produce them.
+    """
+    if not isinstance(batch, pa.RecordBatch):
+        raise InvalidInput(f"a push takes an Arrow record batch, not {type(batch).__name__}: see payload()")
+    rows = batch.num_rows
+    if rows == 0:
+        raise InvalidInput("the batch is empty: push at least one element")
+    if rows > limits.BATCH_ELEMENTS_MAX:
+        raise InvalidInput(
+            f"the batch has {rows} elements; at most {limits.BATCH_ELEMENTS_MAX} go in one push"
+        )
+    wanted = payload_schema(content)
+    if not batch.schema.equals(wanted):
+        batch = _conform(batch, wanted)
+    values, headers = batch.column(1), batch.column(2)
+    _refuse_null(values)
+    plain = headers.null_count == rows
+    if not plain:
+        _refuse_null_headers(headers)
+    # All buffers together are small, so nothing in them can be over a limit; else it is worth a look.
+    if not plain or batch.get_total_buffer_size() > limits.ELEMENT_BYTES_MAX:
+        _check_sizes(batch)
+    if content == "json":
+        _check_json(values)
+    return batch
+
+
+def payload_bytes(batch: pa.RecordBatch) -> int:
+    """Bytes of a batch as Arrow IPC: what limits and budgets count. A tenth of the cost of `nbytes`."""
+    size: int = pa.ipc.get_record_batch_size(batch)
+    return size
+
+
+def _conform(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+    unknown = sorted(set(batch.schema.names) - set(wanted.names))
+    if unknown or len(set(batch.schema.names)) != len(batch.schema.names):
+        raise InvalidInput(
+            f"the batch has columns {', '.join(batch.schema.names)}; allowed are key, value and headers, each once "
+            f"(the server assigns offset and timestamp)"
+        )
+    if "value" not in batch.schema.names:
+        raise InvalidInput("the batch has no column value; it holds what each element says")
+    columns = []
+    for field_ in wanted:
+        if field_.name not in batch.schema.names:
+            columns.append(absent(batch.num_rows, field_.type))
+        else:
+            columns.append(_cast(batch.column(field_.name), field_))
+    _refuse_null(columns[wanted.names.index("value")])
+    return pa.RecordBatch.from_arrays(columns, schema=wanted)
+
+
+_BYTES_LIKE: Final = ("binary", "large_binary", "binary_view", "string", "large_string", "string_view")
+
+
+def _cast(column: pa.Array, wanted: pa.Field) -> pa.Array:
+    """Cast between forms of one type only: numbers are not silently turned into text."""
+    if column.type.equals(wanted.type):
+        return column
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    fits = pa.types.is_map(column.type) if pa.types.is_map(wanted.type) else str(column.type) in _BYTES_LIKE
+    if not fits and not pa.types.is_null(column.type):
+        raise InvalidInput(
+            f"column {wanted.name} has type {column.type}: the queue needs {wanted.type}, cast it"
+        )
+    try:
+        return column.cast(wanted.type)
+    except (pa.ArrowException, UnicodeError):
+        position = _first_bad_text(column)
+        raise InvalidInput(
+            f"element {position}: its {wanted.name} does not fit {wanted.type}, for instance it is not valid UTF-8",
+            position=position,
+        ) from None
+
+
+def _first_bad_text(column: pa.Array) -> int:
+    for position in range(len(column)):
+        try:
+            column.slice(position, 1).cast(pa.string())
+        except (pa.ArrowException, UnicodeError):
+            return position
+    return 0
+
+
+def _refuse_null(values: pa.Array) -> None:
+    if values.null_count:
+        position = pc.index(values.is_null(), True).as_py()
+        raise InvalidInput(
+            f"element {position}: its value is null; an empty value is allowed, a missing one is not",
+            position=position,
+        )
+
+
+def _refuse_null_headers(headers: pa.MapArray) -> None:
+    position = _first_null_header(headers)
+    if position is not None:
+        raise InvalidInput(
+            f"element {position}: a header's name or value is null; leave it out", position=position
+        )
+
+
+def _first_null_header(headers: pa.MapArray) -> int | None:
+    if not headers.keys.null_count and not headers.items.null_count:
+        return None
+    for position, scalar in enumerate(headers):  # rare: only nulls hidden in null maps or slices get here
+        if scalar.is_valid and any(key is None or value is None for key, value in scalar.as_py()):
+            return position
+    return None
+
+
+def _check_sizes(batch: pa.RecordBatch) -> None:
+    sizes = element_bytes(batch)
+    largest = int(sizes.argmax())
+    if sizes[largest] > limits.ELEMENT_BYTES_MAX:
+        raise InvalidInput(
+            f"element {largest}: it has {sizes[largest]} bytes; at most {limits.ELEMENT_BYTES_MAX} are allowed "
+            f"(store a larger object elsewhere and push its address)",
+            position=largest,
+        )
+    size = payload_bytes(batch)
+    if size > limits.BATCH_BYTES_MAX:  # in Arrow form, so that what is admitted also fits a message
+        position = max(1, int(batch.num_rows * limits.BATCH_BYTES_MAX / size))
+        raise InvalidInput(
+            f"the batch has {size} bytes as Arrow; at most {limits.BATCH_BYTES_MAX} go in one push: "
+            f"split it, for instance before element {position}",
+            position=position,
+        )
+    _check_header_counts(batch.column("headers"))
+
+
+def _check_header_counts(headers: pa.MapArray) -> None:
+    if headers.null_count == len(headers):
+        return
+    counts = pc.fill_null(_list_lengths(headers), 0).to_numpy(zero_copy_only=False)
+    most = int(counts.argmax())
+    if counts[most] > limits.HEADERS_MAX:
+        raise InvalidInput(
+            f"element {most}: it has {counts[most]} headers; at most {limits.HEADERS_MAX} are allowed",
+            position=most,
+        )
+
+
+def _list_lengths(headers: pa.MapArray) -> pa.Array:
+    return pc.list_value_length(
+        headers.cast(pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
+    )
+
+
+def element_bytes(batch: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Bytes of each element: key, value, and the names and values of its headers."""
+    sizes: np.ndarray[Any, np.dtype[np.int64]]
+    sizes = pc.binary_length(batch.column("value")).to_numpy(zero_copy_only=False).astype(np.int64)
+    key = batch.column("key")
+    if key.null_count < len(key):
+        sizes += pc.fill_null(pc.binary_length(key), 0).to_numpy(zero_copy_only=False)
+    headers = batch.column("headers")
+    if headers.null_count < len(headers):
+        sizes += _header_bytes(headers)
+    return sizes
+
+
+def _header_bytes(headers: pa.MapArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+    # `keys` and `items` are the children whole, whatever slice of the map this is; `offsets` is sliced.
+    names = pc.binary_length(headers.keys).to_numpy(zero_copy_only=False).astype(np.int64)
+    values = pc.fill_null(pc.binary_length(headers.items), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    ends = np.concatenate([[0], np.cumsum(names + values)])
+    offsets = headers.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    offsets = offsets - (0 if len(ends) > offsets.max(initial=0) else offsets.min(initial=0))
+    sizes = np.diff(ends[offsets])
+    counted: np.ndarray[Any, np.dtype[np.int64]] = np.where(
+        headers.is_valid().to_numpy(zero_copy_only=False), sizes, 0
+    )
+    return counted
+
+
+def raw_bytes(batch: pa.RecordBatch | pa.Table) -> int:
+    """What a batch counts towards block size and budgets: its bytes in Arrow form, slices counted as cut."""
+    return int(batch.nbytes)
+
+
+def _check_json(values: pa.Array) -> None:
+    """Refuse a batch with a value that is not JSON, by one call of the parser for the whole batch.
+
+    The values are joined by a separator element that no value can contain, as it is a digest of all
+    of them: the joined text parses with the separator at every odd place if and only if each value
+    is exactly one JSON text.
+    """
+    texts = values.to_pylist()
+    joined = "\x00".join(texts)
+    token = hashlib.sha256(joined.encode()).hexdigest()
+    try:
+        parsed = orjson.loads("[" + f',"{token}",'.join(texts) + "]")
+    except orjson.JSONDecodeError:
+        parsed = []
+    if len(parsed) == 2 * len(texts) - 1 and parsed[1::2] == [token] * (len(texts) - 1):
+        return
+    for position, text in enumerate(texts):
+        try:
+            orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise InvalidInput(
+                f"element {position}: its value {_shown(text)} is not JSON ({error})", position=position
+            ) from None
+    # Each value parses alone but the whole does not: nesting too deep for the parser when joined.
+
+
+def stamp(batch: pa.RecordBatch, first: int, timestamp_us: int) -> pa.RecordBatch:
+    """The element batch of a payload whose first element gets offset `first`; all get one timestamp."""
+    return stamp_each(batch, first, np.full(batch.num_rows, timestamp_us, dtype=np.int64))
+
+
+def stamp_each(
+    batch: pa.RecordBatch, first: int, timestamps_us: np.ndarray[Any, np.dtype[np.int64]]
+) -> pa.RecordBatch:
+    """As `stamp`, with a timestamp for each element."""
+    count = batch.num_rows
+    offsets = np.arange(first, first + count, dtype=np.int64)
+    text = pa.types.is_string(batch.schema.field("value").type)
+    columns = [
+        pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(offsets)]),
+        pa.Array.from_buffers(TIMESTAMP, count, [None, pa.py_buffer(timestamps_us)]),
+        *batch.columns,
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_ELEMENTS["text" if text else "bytes"])
+
+
+def elements(batch: pa.RecordBatch | pa.Table) -> Iterator[Element]:
+    """The elements of a batch, one by one, for people and friendly clients."""
+    names = batch.schema.names
+    offsets = batch.column("offset").to_pylist()
+    times = batch.column("timestamp").cast(pa.int64()).to_pylist()
+    keys = batch.column("key").to_pylist() if "key" in names else [None] * len(offsets)
+    values = batch.column("value").to_pylist()
+    headers = batch.column("headers").to_pylist() if "headers" in names else [None] * len(offsets)
+    for offset, us, key, value, pairs in zip(offsets, times, keys, values, headers, strict=True):
+        yield Element(offset, from_us(us), key, value, dict(pairs) if pairs else {})
+
+
+def from_us(us: int) -> datetime:
+    """Microseconds since 1970 as a time with zone, exactly."""
+    return _EPOCH + timedelta(microseconds=us)
+
+
+def to_us(time: datetime) -> int:
+    """A time with zone as microseconds since 1970, exactly."""
+    if time.tzinfo is None:
+        raise InvalidInput(
+            f"time {time.isoformat()} has no zone: write it with one, for instance {time.isoformat()}Z"
+        )
+    return (time - _EPOCH) // timedelta(microseconds=1)
+
+
+def _shown(item: object) -> str:
+    text = repr(item)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _line(error: BaseException) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

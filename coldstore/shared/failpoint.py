@@ -1,0 +1,122 @@
+"""Named points at which a test may kill the process or raise an error.
+
+`reach("block.data_put")` costs one look-up in an empty dictionary unless armed. Real processes are
+armed by the environment, `JJQ_FAILPOINTS="name:nth:action,…"` with the actions `kill` (SIGKILL to
+ourselves) and `raise`; tests in one process call `arm`. Every name stands in `NAMES`, so that a
+test can sweep all of them and a misspelt one is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Mapping
+
+from coldstore.shared.errors import InvalidInput, Unavailable, check
+
+NAMES: tuple[str, ...] = (
+    # coldstore, in the order of a block's life
+    "block.data_put",
+    "block.metadata_put",
+    "rollup.put",
+    "merge.data_put",
+    "merge.metadata_put",
+    "sweep.metadata_deleted",
+    "sweep.data_deleted",
+    # hotstore, in the order of an element's life
+    "journal.segment_created",
+    "journal.written",
+    "journal.synced",
+    "journal.rolled",
+    "journal.trimmed",
+    "seal.started",
+    "seal.stored",
+    "seal.switched",
+    "catalog.written",
+    "recovery.scanned",
+    "recovery.copied",
+    "recovery.switched",
+)
+
+# Of a node among others (sharding): its journal on object storage, a takeover, a move, in order.
+SHARDING_NAMES: tuple[str, ...] = (
+    "journal.boundary",
+    "tenure.ended",
+    "takeover.fenced",
+    "takeover.replayed",
+    "move.intended",
+    "move.sealed",
+    "move.state_put",
+    "move.swapped",
+    "move.left",
+    "move.adopted",
+)
+
+# Not in a server's life: of an import (importing.py), in order.
+IMPORT_NAMES: tuple[str, ...] = (
+    "import.begun",
+    "import.staged",
+    "import.data_put",
+    "import.metadata_put",
+    "import.rolled_up",
+    "import.shown",
+)
+
+_armed: dict[str, tuple[int, Callable[[str], None]]] = {}
+
+
+def _kill(name: str) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _raise(name: str) -> None:
+    raise Unavailable(f"fail point {name} was armed to raise; disarm it")
+
+
+ACTIONS: Mapping[str, Callable[[str], None]] = {"kill": _kill, "raise": _raise}
+
+
+def arm(name: str, nth: int = 1, action: str | Callable[[str], None] = "raise") -> None:
+    """Let the `nth` time that `name` is reached run `action`, once."""
+    if name not in (*NAMES, *SHARDING_NAMES, *IMPORT_NAMES) or nth < 1:
+        raise InvalidInput(
+            f"no fail point {name!r} at {nth}; the names are {', '.join(NAMES)}, counted from 1"
+        )
+    if isinstance(action, str):
+        if action not in ACTIONS:
+            raise InvalidInput(f"no fail point action {action!r}; use one of {', '.join(ACTIONS)}")
+        action = ACTIONS[action]
+    _armed[name] = (nth, action)
+
+
+def arm_from(environment: Mapping[str, str]) -> None:
+    """Arm what `JJQ_FAILPOINTS` names; called once by the composition root, never at import."""
+    for item in filter(None, environment.get("JJQ_FAILPOINTS", "").split(",")):
+        parts = item.split(":")
+        if len(parts) != 3 or not parts[1].isdigit():
+            raise InvalidInput(f"JJQ_FAILPOINTS has {item!r}; write name:nth:action")
+        arm(parts[0], int(parts[1]), parts[2])
+
+
+def disarm() -> None:
+    """Forget everything armed."""
+    _armed.clear()
+
+
+def armed() -> dict[str, int]:
+    """What is armed, and how many times away it is: for a test that counts how often a point is reached."""
+    return {name: nth for name, (nth, _) in _armed.items()}
+
+
+def reach(name: str) -> None:
+    """Say that execution is at `name`; runs what was armed there."""
+    if not _armed:
+        return
+    check(name in (*NAMES, *SHARDING_NAMES, *IMPORT_NAMES), f"unregistered fail point {name}")
+    if name in _armed:
+        nth, action = _armed[name]
+        if nth > 1:
+            _armed[name] = (nth - 1, action)
+            return
+        del _armed[name]
+        action(name)

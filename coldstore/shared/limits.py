@@ -1,0 +1,62 @@
+"""Every limit of jjq, units last, with the relations between them checked at import.
+
+One limit serves wire, journal and block alike: what is admitted at the front can be written
+everywhere behind it, so nothing is refused after it was acknowledged.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from coldstore.shared.errors import check
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+GIB: Final = 1024 * MIB
+
+# Names and keys
+NAME_CHARS_MAX: Final = 128
+KEY_CHARS_MAX: Final = 1024  # S3's own limit for an object key
+OFFSET_MAX: Final = 2**63 - 1
+
+# Elements and batches
+ELEMENT_BYTES_MAX: Final = 8 * MIB  # key + value + headers of one element
+BATCH_BYTES_MAX: Final = 16 * MIB
+BATCH_ELEMENTS_MAX: Final = 1_000_000
+HEADERS_MAX: Final = 1_000  # headers of one element
+MESSAGE_BYTES_MAX: Final = BATCH_BYTES_MAX + 1 * MIB  # a batch, its framing and its metadata on the wire
+PRODUCER_RECEIPTS_MAX: Final = 64  # pushes of one idempotent producer that may be in flight, and retried
+READ_BATCH_BYTES: Final = 4 * MIB  # what one reply, or one step of a replay, aims at
+
+# Blocks
+BLOCK_BYTES_MIN: Final = 64 * KIB
+BLOCK_BYTES_DEFAULT: Final = 64 * MIB
+BLOCK_BYTES_MAX: Final = 1 * GIB
+BLOCK_SECONDS_MIN: Final = 1.0
+BLOCK_SECONDS_DEFAULT: Final = 300.0
+BLOCK_SECONDS_MAX: Final = 7 * 86_400.0
+ROW_GROUP_BYTES: Final = 8 * MIB  # pruned reads fetch one of these, not the block
+ROW_GROUP_ELEMENTS_MAX: Final = 131_072
+YOUNG_SECONDS_MAX: Final = 3_600.0  # young blocks are merged at this age even if small
+YOUNG_BLOCKS_MAX: Final = 64  # … or at this count
+SWEEP_GRACE_SECONDS: Final = 86_400.0  # a Spark job may go on reading merged young files for so long
+FINAL_BYTES_MAX: Final = 2 * (BLOCK_BYTES_MAX + BATCH_BYTES_MAX)  # young elements and new ones in one block
+METADATA_BYTES_MAX: Final = 64 * KIB
+CODEC_THREADS_MAX: Final = 4  # for one block; more of them would starve those who serve
+
+# Roll-ups: ROLLUP_BLOCKS, × ROLLUP_FANOUT, × ROLLUP_FANOUT² … blocks in one object
+ROLLUP_BLOCKS: Final = 256
+ROLLUP_FANOUT: Final = 4
+
+# Object stores
+OBJECT_RETRY_SECONDS: Final = 30.0  # budget for one operation, all its attempts together
+OBJECT_BACKOFF_SECONDS: Final = 0.05
+OBJECT_BACKOFF_SECONDS_MAX: Final = 2.0
+
+check(ELEMENT_BYTES_MAX <= BATCH_BYTES_MAX, "an element must fit into a batch")
+check(BATCH_BYTES_MAX < MESSAGE_BYTES_MAX, "a batch and its framing must fit into a message")
+check(BLOCK_BYTES_MIN <= BLOCK_BYTES_DEFAULT <= BLOCK_BYTES_MAX, "block sizes contradict")
+check(BLOCK_BYTES_MAX + BATCH_BYTES_MAX < 2 * GIB, "a block's values must fit 32-bit Arrow offsets")
+check(BLOCK_SECONDS_MIN <= BLOCK_SECONDS_DEFAULT <= BLOCK_SECONDS_MAX, "block ages contradict")
+check(ROW_GROUP_BYTES <= BLOCK_BYTES_DEFAULT, "a row group must fit into a block")
+check(OBJECT_BACKOFF_SECONDS <= OBJECT_BACKOFF_SECONDS_MAX <= OBJECT_RETRY_SECONDS, "backoff exceeds budget")

@@ -1,0 +1,132 @@
+"""What the verbs answer: plain values, the same from a store in this process and from a server.
+
+They are here, below whatever answers, so that a client (Spark's executors are some) need not know a hot store.
+
+A subscriber's id is `<queue>/<name>`: it can be read by a person, routed without a look-up, and
+names are unique in a queue.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, get_args
+
+import pyarrow as pa
+
+from coldstore.shared.batch import Content, from_us
+
+Stage = Literal["ready", "written", "synced", "cold"]
+STAGES: tuple[str, ...] = get_args(Stage)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueInfo:
+    """A queue and its extent: elements `first_offset` up to, not including, `next_offset`."""
+
+    id: str
+    name: str
+    content: Content
+    block_bytes: int
+    block_seconds: float
+    created_us: int
+    first_offset: int
+    next_offset: int
+    cold_offset: int  # everything before it is in the cold store
+    subscribers: int
+
+    @property
+    def created(self) -> datetime:
+        return from_us(self.created_us)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """Where a starting point leads, and why."""
+
+    offset: int
+    timestamp_us: int | None  # of the element at `offset`; None where there is none yet
+    first_offset: int
+    next_offset: int
+    rule: str  # which rule fired, for people and tests: "offset", "before all → beginning", …
+
+    @property
+    def timestamp(self) -> datetime | None:
+        return None if self.timestamp_us is None else from_us(self.timestamp_us)
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriberInfo:
+    """A named position in one queue. `offset` is the next element that a pop returns."""
+
+    id: str
+    name: str
+    queue: str
+    offset: int
+    previous: int  # where the last pop began: the only earlier position that a pop may name
+    block: int  # id of the block that holds `offset`
+    start: str  # the starting point it was created with
+    created_us: int
+    asleep: bool
+    lag: int  # elements between `offset` and the end of the queue
+    resolved: Resolved | None = None  # in replies to create and seek
+
+    @property
+    def created(self) -> datetime:
+        return from_us(self.created_us)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a push. Elements got `first_offset` … `first_offset + count - 1`."""
+
+    first_offset: int
+    count: int
+    timestamp_us: int
+    stage: Stage
+    duplicate: bool = False  # an idempotent producer pushed this before; it was not written again
+
+    @property
+    def timestamp(self) -> datetime:
+        return from_us(self.timestamp_us)
+
+
+@dataclass(frozen=True, slots=True)
+class Popped:
+    """Elements, the position they begin at and the one that follows them."""
+
+    batch: pa.RecordBatch
+    position: int
+    next: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockInfo:
+    """A run of elements and where it is: hot-hot, hot, young or final (and loaded or not)."""
+
+    id: int
+    first_offset: int
+    last_offset: int
+    count: int
+    kind: Literal["hot-hot", "sealing", "young", "final"]
+    loaded: bool
+    min_timestamp_us: int
+    max_timestamp_us: int
+    raw_bytes: int
+    stored_bytes: int | None
+    sha256: str | None
+    key: str | None
+    subscribers: int
+
+    @property
+    def min_timestamp(self) -> datetime:
+        return from_us(self.min_timestamp_us)
+
+    @property
+    def max_timestamp(self) -> datetime:
+        return from_us(self.max_timestamp_us)
+
+
+def queue_part(subscriber: str) -> str:
+    """The queue of a subscriber's id, `<queue>/<name>`; of a queue's own name, that name."""
+    return subscriber.partition("/")[0]

@@ -1,0 +1,1 @@
+"""The relational view of positions, in DuckDB."""

@@ -1,0 +1,1 @@
+"""The journal: its port, its format, and its implementation on a disk."""

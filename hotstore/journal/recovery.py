@@ -1,0 +1,211 @@
+"""From whatever a stop left behind to a journal that may be written: the part of it that changes the disk.
+
+`Walk` has read everything before the first change is made. After an unclean stop the last segment may
+hold bytes that are in the page cache only, marked clean by a failed fsync; so what was read from it is
+copied into a fresh segment and synced, and only then served from. The old segment is retired after the
+new one, which names it as replaced, is durable; a crash in between leaves both, and the next recovery
+knows which one counts. Every step may be repeated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections.abc import Container, Iterator
+from dataclasses import replace
+from typing import Final
+
+from coldstore.shared import failpoint
+from coldstore.shared.errors import Conflict, DataLoss
+from hotstore.journal import layout
+from hotstore.journal.disk import Disk, read_all, write_all
+from hotstore.journal.port import Batch, Place
+from hotstore.journal.reader import Walk
+from hotstore.journal.scan import Found, SegmentScan
+from hotstore.journal.segment import FREE, LIVE, NEW, QUARANTINE, Segment, Writer, parse_name, publish, retire
+from hotstore.journal.spares import Spares, room_needed
+from hotstore.limits import PAGE_BYTES, SCAN_BYTES
+
+CLEAN: Final = "clean"
+_MARK: Final = struct.Struct(
+    "<4s"  # magic "jjqc"
+    "H"  # format version
+    "H"  # length, checksum included
+    "Q"  # next sequence: everything below it was synced
+)
+_MARK_MAGIC: Final = b"jjqc"
+
+
+class Recovery:
+    """One recovery. `batches` first, to its end; then `finish`."""
+
+    def __init__(self, disk: Disk, spares: Spares, kinds: Container[int] | None) -> None:
+        self._disk = disk
+        self._spares = spares
+        self._files = [(name, *parsed) for name in disk.list() if (parsed := parse_name(name))]
+        scans = [SegmentScan(disk, number) for _, number, state in self._files if state == LIVE]
+        replaced = {scan.header.replaces for scan in scans if scan.header}
+        self._dead = [scan for scan in scans if scan.number in replaced]
+        self._scans = [scan for scan in scans if scan.number not in replaced]
+        self._mark = read_mark(disk)
+        self.walk = Walk(self._scans, self._mark or 0, kinds)
+
+    def batches(self) -> Iterator[Batch]:
+        yield from self.walk.batches()
+        failpoint.reach("recovery.scanned")
+
+    def finish(self) -> tuple[list[Segment], Writer]:
+        """Leave the journal ready; returns the segments that have batches and the one to write."""
+        self._sweep()
+        held = self._quarantine()
+        # Before anything replaces their replacement: a segment that nobody replaces is alive.
+        self._retire(self._dead, held)
+        last, tail = self.walk.last, self.walk.tail
+        if last and (not self.walk.segments or self.walk.segments[-1].number != last.number):
+            tail = []
+        segments = {segment.number: segment for segment in self.walk.segments}
+        idle = [scan for scan in self._scans if scan.number not in segments and scan is not last]
+        if last and last.header and tail and self._is_clean():
+            writer = Writer(self._disk.open(last.name), last.header, tail[-1].end, tail[0].header.opened_at)
+        else:
+            writer = self._copy(last, tail, idle, held)
+            if last:
+                idle.append(last)
+                copied = segments.pop(last.number, None)
+                if copied:
+                    segments[writer.header.number] = replace(copied, number=writer.header.number)
+        self._retire(idle, held)
+        self._remove_mark()
+        failpoint.reach("recovery.switched")
+        for number in held & segments.keys():
+            segments[number].hold = True
+        return list(segments.values()), writer
+
+    def _sweep(self) -> None:
+        """Forget segments that were never finished, and find those to reuse."""
+        # The names that we see may be in memory only, if the last process was killed before it synced
+        # them. To write into a file that a power cut gives its old name back would destroy the log.
+        self._disk.sync_directory()
+        for name, _, state in self._files:
+            if state == NEW:
+                self._disk.remove(name)
+        numbers = [number for _, number, _ in self._files]
+        self._spares.start(max(numbers, default=0), [name for name, _, state in self._files if state == FREE])
+
+    def _is_clean(self) -> bool:
+        """Whether the log ends exactly where a clean close left it."""
+        return self._mark == self.walk.next_sequence and self.walk.ends_well
+
+    def _copy(
+        self, last: SegmentScan | None, tail: list[Found], idle: list[SegmentScan], held: set[int]
+    ) -> Writer:
+        """Write the batches of `last` into a fresh segment that replaces it."""
+        replaces = last.number if last else layout.NO_SEGMENT
+        span = sum(found.header.span for found in tail)
+        try:
+            free, writer = self._spares.begin(self.walk.next_sequence, replaces, span)
+        except OSError:
+            # The disk is full: the spare that the last process kept ready is for just this.
+            self._retire(idle, held)
+            idle.clear()
+            with room_needed():
+                free, writer = self._spares.begin(self.walk.next_sequence, replaces, span)
+        if last and tail:
+            writer.opened_at = tail[0].header.opened_at
+            for found in tail:
+                writer.write(_read_again(last, found), found.header.sequence, found.header.synced_upto)
+            last.release()
+        writer.sync()
+        failpoint.reach("recovery.copied")
+        publish(self._disk, free, writer)
+        return writer
+
+    def _retire(self, scans: list[SegmentScan], held: set[int]) -> None:
+        numbers = sorted(scan.number for scan in scans)
+        retired = [Segment(number, 0, 0, 0, hold=number in held) for number in numbers]
+        self._spares.put_back(retire(self._disk, retired))
+
+    def _quarantine(self) -> set[int]:
+        """Copy what is damaged; returns the segments of which this was not possible on a full disk."""
+        held: set[int] = set()
+        scans = {scan.name: scan for scan in self._scans}
+        for damage in self.walk.damage:
+            for place in damage.places:
+                self._disk.make_directory(QUARANTINE)
+                name = f"{QUARANTINE}/{place.file}-{place.start}-{place.end}.{damage.kind}"
+                try:
+                    self._keep_aside(scans[place.file], place, name)
+                except OSError:
+                    held.add(scans[place.file].number)
+                    with contextlib.suppress(OSError):
+                        self._disk.remove(f"{name}.{NEW}")
+        return held
+
+    def _keep_aside(self, scan: SegmentScan, place: Place, name: str) -> None:
+        if name.removeprefix(f"{QUARANTINE}/") in self._disk.list(QUARANTINE):
+            return  # by an earlier recovery: the same damage is met again until it is trimmed
+        new = f"{name}.{NEW}"
+        with contextlib.suppress(FileNotFoundError):
+            self._disk.remove(new)
+        file = self._disk.open(new, create=True)
+        try:
+            for start in range(place.start, place.end, SCAN_BYTES):
+                length = min(SCAN_BYTES, place.end - start)
+                write_all(file, start - place.start, [scan.read(start, length)], length)
+            file.sync()
+        finally:
+            file.close()
+            scan.release()
+        self._disk.rename(new, name)
+        self._disk.sync_directory(QUARANTINE)
+
+    def _remove_mark(self) -> None:
+        if CLEAN in self._disk.list():
+            self._disk.remove(CLEAN)
+            self._disk.sync_directory()
+
+
+def _read_again(last: SegmentScan, found: Found) -> layout.Body:
+    again = next(last.batches(found.position), None)
+    if again is None or again.body is None or again.header != found.header:
+        raise DataLoss(f"{last.name} at {found.position} reads differently each time; nothing was changed")
+    return layout.Body([again.body], found.header.records, found.header.body_bytes, found.header.span)
+
+
+def write_mark(disk: Disk, next_sequence: int) -> None:
+    """Say, durably, that everything below `next_sequence` is synced and nothing was written after it."""
+    fields = _MARK.pack(_MARK_MAGIC, layout.VERSION, _MARK.size + layout.CHECKSUM.size, next_sequence)
+    new = f"{CLEAN}.{NEW}"
+    with contextlib.suppress(FileNotFoundError):
+        disk.remove(new)
+    file = disk.open(new, create=True)
+    try:
+        data = fields + layout.CHECKSUM.pack(layout.checksum(0, fields))
+        write_all(file, 0, [data], len(data))
+        file.sync()
+    finally:
+        file.close()
+    disk.rename(new, CLEAN)
+    disk.sync_directory()
+
+
+def read_mark(disk: Disk) -> int | None:
+    """What `write_mark` wrote, None if there is no mark or it is damaged. Raises Conflict if it is newer."""
+    if CLEAN not in disk.list():
+        return None
+    file = disk.open(CLEAN)
+    try:
+        data = read_all(file, 0, PAGE_BYTES)
+    except OSError:
+        return None
+    finally:
+        file.close()
+    end = len(data) - layout.CHECKSUM.size
+    if end < _MARK.size or layout.CHECKSUM.unpack_from(data, end)[0] != layout.checksum(0, data[:end]):
+        return None
+    magic, version, _, next_sequence = _MARK.unpack_from(data)
+    if magic == _MARK_MAGIC and version > layout.VERSION:
+        raise Conflict(
+            f"the journal has format {version}, this jjq reads up to {layout.VERSION}; nothing was changed"
+        )
+    return int(next_sequence) if magic == _MARK_MAGIC else None

@@ -1,0 +1,1 @@
+"""The state of one queue in memory: tail, subscribers, registry."""

@@ -1,0 +1,381 @@
+"""The queues and subscribers of this node, by name and by the journal's numbers.
+
+A queue that the journal knows is here from the start, with its unsealed elements; its cold side is
+opened when it is first used, so that starting costs nothing for queues that nobody asks for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from coldstore.layout.paths import check_name
+from coldstore.layout.queue_settings import QueueSettings
+from coldstore.queue.cold_queue import ColdQueue
+from coldstore.shared.clock import Clock
+from coldstore.shared.errors import DataLoss, Fenced, InvalidInput, JjqError, NotFound
+from coldstore.store import ColdStore
+from hotstore.journal import records
+from hotstore.limits import EXPECTED_QUEUES_MAX
+from hotstore.queue.arrival import arrive
+from hotstore.queue.moves import chunks, commit_state
+from hotstore.queue.owners import Alone, Claim, Owners
+from hotstore.queue.queue import HotQueue
+from hotstore.queue.subscriber import Subscriber
+from hotstore.runner import Runner
+from hotstore.write.admission import Usage
+from hotstore.write.committer import Committer
+
+log = logging.getLogger("jjq.hotstore")
+
+
+class Registry:
+    """Finds queues and subscribers, and opens queues once."""
+
+    def __init__(
+        self,
+        cold: ColdStore,
+        committer: Committer,
+        runner: Runner,
+        clock: Clock,
+        usage: Usage,
+        owners: Owners | None = None,
+    ) -> None:
+        self._owners = owners or Alone()
+        self._cold = cold
+        self._committer = committer
+        self._runner = runner
+        self._clock = clock
+        self._usage = usage
+        self._opening: dict[str, asyncio.Task[HotQueue]] = {}
+        self.queues: dict[str, HotQueue] = {}
+        self.by_number: dict[int, HotQueue] = {}
+        self.subscribers: dict[int, Subscriber] = {}
+        self._named: dict[int, dict[str, Subscriber]] = {}  # by queue, then by name
+        self.on_grown: Callable[[HotQueue], None] = lambda queue: None
+        self.changed_queues: set[HotQueue] = set()  # since the catalog was last written; ids in `gone`
+        self.changed_subscribers: set[Subscriber] = set()
+        self.gone: set[str] = set()
+        self._expected: dict[str, ColdQueue] = {}  # opened before they are this node's
+        self._suspects: frozenset[str] = frozenset()
+        self._next_queue = 1
+        self._next_subscriber = 1
+
+    # Called by recovery too -----------------------------------------------------------------------
+
+    def add_queue(self, settings: QueueSettings, number: int | None = None) -> HotQueue:
+        number = self._next_queue if number is None else number
+        self.reserve(number)
+        queue = HotQueue(number, settings, self._clock, self._committer, self._usage)
+        queue.on_grown = self._grown
+        self.changed_queues.add(queue)
+        self.gone.discard(settings.id)
+        self.queues[queue.name] = queue
+        self.by_number[number] = queue
+        return queue
+
+    def reserve(self, number: int) -> None:
+        """The journal has records of a queue with this number, so no other one may get it."""
+        self._next_queue = max(self._next_queue, number + 1)
+
+    def forget(self, number: int) -> None:
+        """The queue is not this node's, or the journal does not know of it."""
+        queue = self.by_number.pop(number, None)
+        if queue is None:
+            return
+        if self.queues.get(queue.name) is queue:
+            del self.queues[queue.name]
+        self.changed_queues.discard(queue)
+        self.gone.add(queue.settings.id)
+        for subscriber in self._named.pop(number, {}).values():
+            self.subscribers.pop(subscriber.number, None)
+            self.changed_subscribers.discard(subscriber)
+
+    def _grown(self, queue: HotQueue) -> None:
+        self.changed_queues.add(queue)
+        self.on_grown(queue)
+
+    def add_subscriber(
+        self, queue: HotQueue, name: str, start: str, clamp: bool, created_us: int, number: int | None = None
+    ) -> Subscriber:
+        number = self._next_subscriber if number is None else number
+        self._next_subscriber = max(self._next_subscriber, number + 1)
+        subscriber = Subscriber(number, name, queue, start, clamp, created_us)
+        subscriber.used = self._clock.monotonic()
+        self._named.setdefault(queue.number, {})[name] = subscriber
+        queue.subscribers += 1
+        self.subscribers[number] = subscriber
+        self.changed_subscribers.add(subscriber)
+        self.gone.discard(subscriber.id)
+        return subscriber
+
+    def drop_subscriber(self, subscriber: Subscriber) -> None:
+        subscriber.deleted = True
+        self.subscribers.pop(subscriber.number, None)
+        self.changed_subscribers.discard(subscriber)
+        self.gone.add(subscriber.id)
+        named = self.of(subscriber.queue)
+        if named.get(subscriber.name) is subscriber:
+            del named[subscriber.name]
+            subscriber.queue.subscribers -= 1
+
+    def blocks_changed(self, queue: HotQueue) -> None:
+        """Its blocks are other ones, or known for the first time: the view has to say anew who is in which."""
+        self.changed_subscribers.update(self.of(queue).values())
+
+    def of(self, queue: HotQueue) -> dict[str, Subscriber]:
+        """The subscribers of a queue, by name."""
+        return self._named.get(queue.number, {})
+
+    # Called by the verbs --------------------------------------------------------------------------
+
+    async def queue(self, name: str) -> HotQueue:
+        """The queue, opened; `NotFound` where there is none."""
+        queue = self.queues.get(name)
+        if queue is not None and queue.open:
+            return queue
+        return await asyncio.shield(self.open_soon(check_name(name)))
+
+    def open_soon(self, name: str) -> asyncio.Task[HotQueue]:
+        """Begin to open a queue, once however many ask."""
+        task = self._opening.get(name)
+        if task is None:
+            task = asyncio.create_task(self._open(name), name=f"jjq-open-{name}")
+            self._opening[name] = task
+            task.add_done_callback(lambda done: self._opened(name, done))
+        return task
+
+    async def expect(self, name: str) -> None:
+        """The queue may soon become this node's: know its blocks by then, up to those that are yet to come."""
+        self._expected[name] = await self._runner.run(lambda: self._cold.open_queue(name))
+        while len(self._expected) > EXPECTED_QUEUES_MAX:
+            del self._expected[next(iter(self._expected))]
+
+    def _opened(self, name: str, task: asyncio.Task[HotQueue]) -> None:
+        del self._opening[name]
+        if not task.cancelled():
+            task.exception()  # whoever asked gets it; where nobody did, the next one will
+
+    async def all(self, after: str = "", limit: int | None = None) -> list[HotQueue]:
+        """Queues by name, those after `after`, opened side by side; one that cannot be opened as the
+        journal knows it."""
+        return await self._opened_all(in_order(self.queues, after, limit))
+
+    async def all_subscribers(self, after: str = "", limit: int | None = None) -> list[Subscriber]:
+        """Subscribers of all queues by queue and name, those after the id `after`."""
+        queue, _, name = after.partition("/")
+        with_some = {each.queue.name for each in self.subscribers.values() if each.queue.name >= queue}
+        wanted: dict[str, list[str]] = {}
+        room = limit
+        for each in sorted(with_some):
+            if room is not None and room <= 0:
+                break
+            named = self.of(self.queues[each])
+            wanted[each] = in_order(named, name if each == queue else "", room)
+            room = None if room is None else room - len(wanted[each])
+        found = [self.of(each) for each in await self._opened_all(list(wanted))]
+        # One that was deleted while its queue was opened is not there any more.
+        return [
+            named[name]
+            for named, names in zip(found, wanted.values(), strict=True)
+            for name in names
+            if name in named
+        ]
+
+    async def _opened_all(self, names: list[str]) -> list[HotQueue]:
+        opened = await asyncio.gather(*(self.queue(name) for name in names), return_exceptions=True)
+        for name, queue in zip(names, opened, strict=True):
+            if isinstance(queue, BaseException) and not isinstance(queue, JjqError):
+                raise queue
+            if isinstance(queue, JjqError):
+                log.warning("queue %s cannot be opened: %s", name, queue)
+        return [self.queues[name] for name in names if name in self.queues]
+
+    async def subscriber(self, subscriber_id: str) -> Subscriber:
+        """The subscriber `<queue>/<name>`; `NotFound` where there is none."""
+        queue_name, slash, name = (
+            subscriber_id.partition("/") if isinstance(subscriber_id, str) else ("", "", "")
+        )
+        if not slash:
+            raise InvalidInput(f"subscriber {subscriber_id!r:.80} is not known: give its id, <queue>/<name>")
+        check_name(queue_name)
+        check_name(name, "subscriber")
+        queue = self.queues.get(queue_name)
+        if queue is None or not queue.open:
+            queue = await self.queue(queue_name)
+        found = self.of(queue).get(name)
+        if found is None:
+            raise NotFound(f"queue {queue_name} has no subscriber {name}: create it, or correct the name")
+        return found
+
+    async def create(self, settings: QueueSettings) -> HotQueue:
+        """Create the queue in the cold store, which makes its name unique, and open it."""
+        await self._runner.run(
+            lambda: self._cold.create_queue(
+                settings.name,
+                content=settings.content,
+                block_bytes=settings.block_bytes,
+                block_seconds=settings.block_seconds,
+            )
+        )
+        return await self.queue(settings.name)
+
+    async def discover(self) -> None:
+        """Learn the names of all queues in the cold store: a new node, or one that lost its disk."""
+        try:
+            found = await self._runner.run(self._cold.list_queues)
+        except DataLoss:
+            found = await self._runner.run(self._readable)
+        fresh = [self._fresh(settings) for settings in found if settings.name not in self.queues]
+        for some in chunks(fresh):
+            rows = [queue.row() for queue in some]
+            await commit_state(self._committer, lambda rows=rows: [records.rows(records.QUEUES, rows)])  # type: ignore[misc]
+
+    async def suspect_unknown(self) -> None:
+        """Journal records are lost, perhaps with the rows of queues that the journal does not name any more."""
+        names = await self._runner.run(self._cold.queue_names)
+        self._suspects = frozenset(names) - self.queues.keys()
+
+    def _fresh(self, settings: QueueSettings) -> HotQueue:
+        """A queue that the journal does not name."""
+        queue = self.add_queue(settings)
+        if queue.name in self._suspects:
+            queue.doubt = doubt(queue.name)
+        return queue
+
+    def _readable(self) -> list[QueueSettings]:
+        """Where one queue is damaged, the others are served."""
+        found: list[QueueSettings] = []
+        for name in self._cold.queue_names():
+            try:
+                found.append(self._cold.open_queue(name).settings)
+            except DataLoss as error:
+                log.error("%s", error)
+        return found
+
+    async def _open(self, name: str) -> HotQueue:
+        while (known := self.queues.get(name)) is not None and known.gate is not None:
+            await asyncio.shield(known.gate)  # it is being handed over: soon another node's, or ours again
+        if known is not None and (known.standing == records.LEAVING or self._owners.doubts(known.epoch)):
+            known = await self._confirmed(known)
+        claim = await self._owners.claim(name) if known is None else None
+        try:
+            # Only now, since the last owner's last blocks must be seen.
+            cold = await self._runner.run(lambda: self._look(name))
+        except NotFound:
+            if name not in self.queues:
+                raise
+            raise DataLoss(
+                f"queue {name} is in this node's journal but not in the cold store: is this the right cold store?"
+            ) from None
+        queue = self.queues.get(name)
+        if queue is not None:
+            return self._reopened(queue, cold)
+        return await self._arrived(claim, cold) if claim is not None else await self._open(name)
+
+    def _look(self, name: str) -> ColdQueue:
+        """In a worker thread: the queue in the cold store with all its blocks."""
+        expected = self._expected.pop(name, None)
+        if expected is not None:
+            with suppress(DataLoss):  # if it is not what is there any more, look at it with fresh eyes
+                expected.refresh()
+                return expected
+        return self._cold.open_queue(name)
+
+    def _reopened(self, queue: HotQueue, cold: ColdQueue) -> HotQueue:
+        before = queue.unsealed_bytes
+        reconcile(queue, cold, [subscriber.offset for subscriber in self.of(queue).values()])
+        self._usage.unsealed_bytes += queue.unsealed_bytes - before
+        self.blocks_changed(queue)
+        return queue
+
+    async def _arrived(self, claim: Claim, cold: ColdQueue) -> HotQueue:
+        fresh = self._fresh(cold.settings)
+        fresh.epoch = claim.epoch
+        try:
+            await arrive(self, self._committer, fresh, claim.state)
+        except JjqError:
+            self.forget(fresh.number)
+            raise
+        # Only now is it open: a push before its row would be lost in a restart.
+        reconcile(fresh, cold, [subscriber.offset for subscriber in self.of(fresh).values()])
+        return fresh
+
+    async def _confirmed(self, queue: HotQueue) -> HotQueue | None:
+        """A queue of which the journal is not sure whose it is; None if it has left, and may have returned."""
+        number = queue.number
+        try:
+            epoch = await self._owners.confirm(queue.name, queue.epoch)
+        except Fenced as error:
+            if queue.standing != records.LEAVING:
+                queue.damage = DataLoss(
+                    f"queue {queue.name} was taken over by node {error.owner} without what this disk has of it: keep "
+                    f"the data directory if that matters, and start this node with a new one"
+                )
+                raise
+            # All of it was sealed before it changed hands.
+            await commit_state(self._committer, lambda: [records.rows(records.LEFT, [[number]])])
+            self.forget(number)
+            return None
+        queue.epoch, queue.standing, queue.barred = epoch, records.SETTLED, None
+        await commit_state(self._committer, lambda: [records.rows(records.QUEUES, [queue.row()])])
+        return queue
+
+
+def in_order(names: Iterable[str], after: str, limit: int | None) -> list[str]:
+    """The names that come after `after`, the first `limit` of them; a few of many are not sorted all."""
+    rest = (name for name in names if name > after)
+    return sorted(rest) if limit is None else heapq.nsmallest(limit, rest)
+
+
+def reconcile(queue: HotQueue, cold: ColdQueue, positions: Iterable[int] = ()) -> None:
+    """Join what the journal kept of a queue with what the cold store has of it.
+
+    The journal is trimmed only after a commit in the cold store, so the two overlap or touch. Should
+    there be a hole between them, elements are lost: the queue says so and takes no pushes, since new
+    elements behind a hole could never become blocks.
+    """
+    if cold.settings.id != queue.settings.id:
+        queue.damage = DataLoss(
+            f"queue {queue.name} in the cold store has id {cold.settings.id}, but this journal wrote to "
+            f"{queue.settings.id}: is this the right cold store?"
+        )
+    reached, last = cold.next_offset, cold.list_blocks().last
+    queue.first = cold.first_offset
+    blocks = [*queue.sealing, queue.tail]
+    for block in blocks:
+        block.drop_before(reached)
+    kept = [block for block in blocks if len(block)]
+    expected = reached
+    for block in kept:
+        if block.first > expected and queue.damage is None:
+            queue.damage = _hole(queue, expected, block.first)
+        expected = block.next
+    promised = max([queue.next, queue.promised, *positions])  # nobody is ahead of what was acknowledged
+    if promised > expected and queue.damage is None:
+        queue.damage = _hole(queue, expected, promised)
+    queue.sealing = kept
+    queue.next = max(promised, expected)
+    queue.last_us = max(queue.last_us, last.max_timestamp_us if last is not None else 0)
+    queue.start_tail()
+    queue.cold = cold
+    queue.open = True
+    if queue.damage is not None:
+        log.error("%s", queue.damage)
+
+
+def doubt(name: str) -> DataLoss:
+    return DataLoss(
+        f"queue {name} may have lost its last elements: journal records that had been synced are damaged or missing. "
+        f"Look into the quarantine folder of the data directory; pushes are refused until the next start"
+    )
+
+
+def _hole(queue: HotQueue, start: int, end: int) -> DataLoss:
+    return DataLoss(
+        f"queue {queue.name}: elements {start}..{end - 1} were acknowledged but are neither in the journal nor in the "
+        f"cold store; see the quarantine folder of the data directory. Reads around them go on, pushes are refused"
+    )

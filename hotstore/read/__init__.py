@@ -1,0 +1,1 @@
+"""From a position to elements: hot blocks, starting points, lists."""

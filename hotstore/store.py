@@ -1,0 +1,360 @@
+"""The hot store: the `Store` of this node.
+
+    push   admission → queue's writer → committer → journal        (acknowledged) → sealer → cold store
+    pop    hot-hot block | sealing | hot block | cold store → position → committer → journal
+
+Everything but the journal's disk and the cold store happens on one event loop, so there is no lock
+in the data path. Start it with `opening.open_store`, which recovers the journal first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+
+import pyarrow as pa
+
+from coldstore import start_points
+from coldstore.layout.paths import check_name
+from coldstore.layout.queue_settings import QueueSettings, check_settings
+from coldstore.shared.batch import check_content, check_payload
+from coldstore.shared.chance import Chance
+from coldstore.shared.clock import Clock
+from coldstore.shared.errors import Conflict, InvalidInput, JjqError, NotFound
+from coldstore.shared.limits import BLOCK_BYTES_DEFAULT, BLOCK_SECONDS_DEFAULT, OFFSET_MAX
+from hotstore.journal import records
+from hotstore.journal.port import Record
+from hotstore.lifecycle.seal import Sealer
+from hotstore.port import STAGES, BlockInfo, Popped, QueueInfo, Receipt, Resolved, Stage, SubscriberInfo
+from hotstore.queue.moves import chunks, commit_state
+from hotstore.queue.queue import HotQueue
+from hotstore.queue.registry import Registry, in_order
+from hotstore.queue.subscriber import Subscriber
+from hotstore.read.hot_blocks import HotBlocks
+from hotstore.read.lag import Lag, lag
+from hotstore.read.listing import list_blocks
+from hotstore.read.reading import Reading
+from hotstore.read.start_points import QueuePlace
+from hotstore.runner import Runner
+from hotstore.write.admission import Admission
+from hotstore.write.committer import Committer
+from hotstore.write.lone_push import lone_value
+from hotstore.write.producers import check_identity
+from hotstore.write.push import PushEntry
+
+
+class HotStore:
+    """Verbs of `port.Store`, and nothing else: each checks its input and asks the part that knows."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        committer: Committer,
+        admission: Admission,
+        reading: Reading,
+        blocks: HotBlocks,
+        sealer: Sealer,
+        runner: Runner,
+        clock: Clock,
+        chance: Chance,
+    ) -> None:
+        self._registry = registry
+        self._committer = committer
+        self._admission = admission
+        self._reading = reading
+        self._blocks = blocks
+        self._sealer = sealer
+        self._runner = runner
+        self._clock = clock
+        self._chance = chance
+        self._close: Callable[[], Awaitable[None]] | None = None
+
+    def closes(self, close: Callable[[], Awaitable[None]]) -> None:
+        """The engine says how to close what it put together."""
+        self._close = close
+
+    async def close(self) -> None:
+        """Finish what is in flight and let go of the data directory; what is not cold stays in the journal."""
+        if self._close is not None:
+            await self._close()
+
+    def gauges(self) -> dict[str, float]:
+        """Figures for an operator, by name: what is held, what is exposed, how quick the disk is."""
+        queues = self._registry.queues.values()
+        oldest = [q.tail.opened for q in queues if len(q.tail)] + [
+            b.opened for q in queues for b in q.sealing
+        ]
+        return {
+            "journal_bytes": float(self._admission.usage.journal_bytes),
+            "journal_syncs_total": float(self._committer.groups),
+            "journal_sync_seconds_total": self._committer.sync_seconds,
+            "exposed_bytes": float(self._admission.usage.unsealed_bytes),
+            "exposed_seconds": self._clock.monotonic() - min(oldest) if oldest else 0.0,
+            "pending_bytes": float(self._committer.pending_bytes),
+            "hot_bytes": float(self._blocks.bytes),
+            "hot_loads_total": float(self._blocks.loads),
+            "blocks_sealed_total": float(self._sealer.sealed),
+            "pushes_refused_total": float(self._admission.refused),
+            "disk_free_bytes": float(self._admission.usage.disk_free_bytes),
+            "queues": float(len(self._registry.queues)),
+            "subscribers": float(len(self._registry.subscribers)),
+        }
+
+    async def lags(self) -> list[Lag]:
+        """How far every subscriber is behind; the loop goes round in between, as there may be many."""
+        found: list[Lag] = []
+        for some in chunks(list(self._registry.subscribers.values())):
+            now_us = self._clock.now_us()
+            found += [lag(subscriber, self._blocks, now_us) for subscriber in some]
+            await asyncio.sleep(0)
+        return found
+
+    # Queues ---------------------------------------------------------------------------------------
+
+    async def create_queue(
+        self,
+        name: str,
+        *,
+        content: str = "bytes",
+        block_bytes: int | None = None,
+        block_seconds: float | None = None,
+    ) -> QueueInfo:
+        settings = QueueSettings(
+            name=check_name(name),
+            id="",
+            content=check_content(content),
+            block_bytes=BLOCK_BYTES_DEFAULT if block_bytes is None else block_bytes,
+            block_seconds=BLOCK_SECONDS_DEFAULT if block_seconds is None else block_seconds,
+        )
+        return (await self._registry.create(check_settings(settings))).info()
+
+    async def get_queue(self, name: str) -> QueueInfo:
+        if isinstance(name, str) and "/" in name:
+            return (await self._registry.subscriber(name)).queue.info()
+        return (await self._registry.queue(name)).info()
+
+    async def list_queues(self, *, after: str = "", limit: int | None = None) -> list[QueueInfo]:
+        return [queue.info() for queue in await self._registry.all(after, limit)]
+
+    async def list_blocks(
+        self, queue: str, *, from_offset: int = 0, limit: int | None = None
+    ) -> list[BlockInfo]:
+        found = await self._registry.queue(queue)
+        positions = [subscriber.offset for subscriber in self._registry.of(found).values()]
+        return list_blocks(found, self._blocks, positions, from_offset, limit)
+
+    async def seal(self, queue: str) -> QueueInfo:
+        """Seal the hot-hot block now; for operators, tests and tours."""
+        found = await self._registry.queue(queue)
+        await self._sealer.seal(found)
+        return found.info()
+
+    # Subscribers ----------------------------------------------------------------------------------
+
+    async def create_subscriber(
+        self,
+        queue: str,
+        name: str | None = None,
+        start: str = "end",
+        *,
+        clamp: bool = False,
+        dry_run: bool = False,
+    ) -> SubscriberInfo:
+        found = await self._registry.queue(queue)
+        name = f"sub-{self._chance.token()[:12]}" if name is None else check_name(name, "subscriber")
+        point = start_points.parse(start)
+        existing = self._registry.of(found).get(name)
+        if existing is not None and not dry_run:
+            return await self._existing(existing, start, clamp)
+        resolved = await start_points.resolve(point, self._place(found), clamp=clamp)
+        existing = self._registry.of(found).get(name)  # resolving may have read a block meanwhile
+        if existing is not None and not dry_run:
+            return await self._existing(existing, start, clamp)
+        if dry_run:
+            return self._imagined(found, name, start, resolved)
+        subscriber = self._registry.add_subscriber(found, name, start, clamp, self._clock.now_us())
+        subscriber.place(resolved.offset, resolved.offset)
+        try:
+            await self._store(subscriber, undo=lambda: self._registry.drop_subscriber(subscriber))
+        except JjqError:
+            self._registry.drop_subscriber(subscriber)
+            raise
+        return subscriber.info(resolved)
+
+    async def _store(self, subscriber: Subscriber, undo: Callable[[], None] | None = None) -> None:
+        def row() -> list[Record]:  # never after the record that it is gone
+            return [] if subscriber.deleted else [records.rows(records.SUBSCRIBERS, [subscriber.row()])]
+
+        await commit_state(self._committer, row, undo, subscriber.queue)
+        if subscriber.deleted:
+            raise NotFound(f"subscriber {subscriber.id} is gone: create it again")
+        subscriber.stored = True
+
+    async def _existing(self, subscriber: Subscriber, start: str, clamp: bool) -> SubscriberInfo:
+        if (subscriber.start, subscriber.clamp) == (start, clamp):
+            if not subscriber.stored:  # the first request for it is still on its way to the disk
+                await self._store(subscriber)
+            return subscriber.info()
+        raise Conflict(
+            f"subscriber {subscriber.id} exists and was created with start {subscriber.start!r}: use it, seek it, or "
+            f"choose another name"
+        )
+
+    def _imagined(self, queue: HotQueue, name: str, start: str, resolved: Resolved) -> SubscriberInfo:
+        subscriber = Subscriber(0, name, queue, start, False, self._clock.now_us())
+        subscriber.place(resolved.offset, resolved.offset)
+        return subscriber.info(resolved)
+
+    async def get_subscriber(self, subscriber: str) -> SubscriberInfo:
+        return (await self._registry.subscriber(subscriber)).info()
+
+    async def list_subscribers(
+        self, queue: str | None = None, *, after: str = "", limit: int | None = None
+    ) -> list[SubscriberInfo]:
+        if queue is None:
+            return [each.info() for each in await self._registry.all_subscribers(after, limit)]
+        named = self._registry.of(await self._registry.queue(queue))
+        return [named[name].info() for name in in_order(named, after.partition("/")[2], limit)]
+
+    async def delete_subscriber(self, subscriber: str) -> None:
+        found = await self._registry.subscriber(subscriber)
+        if found.deleted:
+            raise NotFound(f"subscriber {subscriber} is being deleted")
+
+        def gone() -> list[Record]:  # from this record on, none may bring it back
+            found.deleted = True
+            return [records.rows(records.GONE, [[found.number]])]
+
+        def stay() -> None:
+            found.deleted = False
+
+        await commit_state(self._committer, gone, undo=stay, queue=found.queue)
+        self._registry.drop_subscriber(found)
+        self._blocks.leave(found)
+        found.queue.wake()
+
+    async def seek(
+        self, subscriber: str, start: str, *, clamp: bool = False, dry_run: bool = False
+    ) -> SubscriberInfo:
+        found = await self._registry.subscriber(subscriber)
+        resolved = await start_points.resolve(
+            start_points.parse(start), self._place(found.queue), clamp=clamp
+        )
+        if dry_run:
+            return self._imagined(found.queue, found.name, found.start, resolved)
+        await self._reading.seek(found, resolved.offset)
+        return found.info(resolved)
+
+    async def sleep(self, subscriber: str) -> SubscriberInfo:
+        found = await self._registry.subscriber(subscriber)
+        self._blocks.leave(found)
+        return await self._set_asleep(found, True)
+
+    async def wakeup(self, subscriber: str) -> SubscriberInfo:
+        found = await self._registry.subscriber(subscriber)
+        if found.offset < found.queue.next and found.queue.in_memory(found.offset) is None:
+            await self._blocks.get(found.queue, found.offset, found)
+        return await self._set_asleep(found, False)
+
+    async def _set_asleep(self, subscriber: Subscriber, asleep: bool) -> SubscriberInfo:
+        if subscriber.asleep != asleep:
+            subscriber.asleep = asleep
+            await self._store(subscriber)
+        return subscriber.info()
+
+    def _place(self, queue: HotQueue) -> QueuePlace:
+        return QueuePlace(queue, self._registry.of(queue), self._blocks, self._runner, self._clock)
+
+    # Elements -------------------------------------------------------------------------------------
+
+    async def push(
+        self,
+        queue: str,
+        payload: pa.RecordBatch,
+        *,
+        producer: str | None = None,
+        sequence: int | None = None,
+        expected_offset: int | None = None,
+        stage: Stage = "synced",
+        serialized: pa.Buffer | None = None,
+    ) -> Receipt:
+        found = self._registry.queues.get(queue)
+        if found is None or not found.open:
+            found = await self._registry.queue(queue)
+        lost = found.damage or found.doubt
+        if lost is not None:
+            raise lost.with_traceback(None)
+        if stage not in STAGES:
+            raise InvalidInput(f"stage {stage!r} is not known: use one of {', '.join(STAGES)}")
+        if producer is not None or sequence is not None:
+            check_identity(producer, sequence)
+        value = lone_value(payload, found.content)
+        if value is None:
+            checked = check_payload(payload, found.content)
+            if checked is not payload:
+                payload, serialized = checked, None
+        if (
+            expected_offset is not None
+            and not 0 <= check_whole("expected_offset", expected_offset) <= OFFSET_MAX
+        ):
+            raise InvalidInput(f"expected_offset must not be negative, not {expected_offset}")
+        entry = PushEntry(found, payload, producer, sequence, expected_offset, stage, value, serialized)
+        entry.on_settled = self._admission.leave  # admitted until the journal has it, whoever still waits
+        if not self._admission.enters(entry.bytes):
+            await self._admission.enter(entry.bytes)
+        try:
+            self._committer.submit(entry)
+        except JjqError:
+            self._admission.leave(entry.bytes)
+            raise
+        return entry.receipt or await entry.reply()
+
+    async def pop(
+        self, subscriber: str, max: int = 1, wait: float = 0.0, *, position: int | None = None
+    ) -> Popped:
+        _check_read(max, wait)
+        if position is not None:
+            check_whole("position", position)
+        return await self._reading.pop(await self._registry.subscriber(subscriber), max, wait, position)
+
+    async def peek(self, subscriber: str, max: int = 1, wait: float = 0.0) -> Popped:
+        _check_read(max, wait)
+        return await self._reading.peek(await self._registry.subscriber(subscriber), max, wait)
+
+    async def confirm(self, subscriber: str, offset: int) -> None:
+        check_whole("offset", offset)
+        await self._reading.confirm(await self._registry.subscriber(subscriber), offset)
+
+    async def read(
+        self, queue: str, start: str = "beginning", end: str | None = None, *, follow: bool = False
+    ) -> AsyncGenerator[pa.RecordBatch, None]:
+        if follow and end is not None:
+            raise InvalidInput("a read that follows has no end: leave out end, or follow")
+        found = await self._registry.queue(queue)
+        place = self._place(found)
+        first = (await start_points.resolve(start_points.parse(start), place)).offset
+        last = None if follow else found.next
+        if end is not None:
+            last = (await start_points.resolve(start_points.parse(end), place)).offset
+        if last is not None and first > last:
+            raise InvalidInput(
+                f"the read starts at {first}, after its end {last}: swap or correct start and end"
+            )
+        async with aclosing(self._reading.read(found, first, last)) as batches:
+            async for batch in batches:
+                yield batch
+
+
+def check_whole(what: str, number: int) -> int:
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise InvalidInput(f"{what} must be a whole number, not {number!r:.60}")
+    return number
+
+
+def _check_read(rows: int, wait: float) -> None:
+    if check_whole("max", rows) < 1:
+        raise InvalidInput(f"max must be a whole number from 1 on, not {rows}")
+    if not isinstance(wait, int | float) or not math.isfinite(wait) or wait < 0:
+        raise InvalidInput(f"wait must be a number of seconds from 0 on, not {wait!r:.60}")

@@ -1,0 +1,1 @@
+"""Implementations of ports for tests."""

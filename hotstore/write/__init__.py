@@ -1,0 +1,1 @@
+"""From a push to its receipt: admission, group commit, producers."""

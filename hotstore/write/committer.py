@@ -1,0 +1,361 @@
+"""Group commit: everything that waits becomes one journal write and one fdatasync.
+
+There is one committer for all queues of a node. On a disk one group is in flight. While the disk works,
+the event loop gathers the next group, so a slow disk makes larger groups instead of longer queues. A
+journal that is far away takes several groups at once (`Journal.in_flight`): they are settled in their
+order all the same, each once it and all before it are durable (flight.py).
+
+An entry is prepared when its group is formed (offsets are assigned then), settled once the group is
+durable, or failed. A rejection that rests on what is in the group is settled with it, never before.
+A write that failed for lack of space was refused before a byte of it was written: its entries fail
+for certain. Any other failure poisons the journal: the outcome of the group is unknown, and
+everything after it, in flight or not, is refused until the process starts anew, since a second fsync
+proves nothing.
+
+A small group is written on the event loop itself while the disk is quick: handing it to a thread and
+back costs as much as the write. A disk that stalls gets its thread until it is quick again (`_Pace`), and
+so does a large group: the loop takes in what comes meanwhile. A caller that is alone does not even wait
+for the loop to come round, but every `_ALONE` entries it is looked again whether others are ready to
+share the write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Any, Final, Protocol, TypeVar
+
+from coldstore.shared.clock import Clock
+from coldstore.shared.errors import Exhausted, Unavailable
+from coldstore.shared.limits import KIB
+from hotstore.journal.port import Journal, Record
+from hotstore.write.in_flight import Entry, Flight, Group
+
+T = TypeVar("T")
+
+_QUICK_SECONDS: Final = 0.001
+_WEIGHT: Final = 1 / 8  # of the last write in the average
+_SMALL_BYTES: Final = 16 * KIB  # of a group that may be written on the event loop
+_ALONE: Final = 8  # entries that go without a look at who else is ready, once a look found nobody
+
+
+class Source(Protocol):
+    """Turns prepared entries into records, all of one queue together; see `HotQueue` and `Moves`."""
+
+    def records(self) -> list[Record]: ...
+
+
+class _Pace:
+    """Whether the disk is quick enough to be waited for on the event loop: on the average of small writes.
+
+    Not whether the last one was slow: on a shared disk one is now and then, which says nothing of the next.
+    """
+
+    def __init__(self) -> None:
+        self._average = 8 * _QUICK_SECONDS  # not before it has shown to be
+
+    def note(self, seconds: float) -> None:
+        self._average += (seconds - self._average) * _WEIGHT
+
+    @property
+    def quick(self) -> bool:
+        return self._average < _QUICK_SECONDS
+
+
+class Committer:
+    """The only user of the journal once recovery is over."""
+
+    # Python is slower at attributes of an instance that has so many, unless it is told their names.
+    __slots__ = (
+        "_alone", "_begin_soon", "_busy", "_calls", "_clock", "_closing", "_due", "_flight", "_group_bytes_max",
+        "_idle", "_inbox", "_journal", "_loop", "_notify_written", "_on_poison", "_pace", "_seconds", "_several",
+        "_sources", "_thread", "_threaded", "_timer", "_work", "every_seconds", "forming", "groups",
+        "pending_bytes", "poisoned", "settling", "synced_bytes",
+    )  # fmt: skip
+
+    def __init__(
+        self, journal: Journal, clock: Clock, group_bytes_max: int, *, threaded: bool = True
+    ) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._threaded = threaded  # a simulation does everything inline
+        limit = journal.in_flight if threaded else 1
+        self._several = limit > 1
+        self._flight = Flight(journal, clock, limit)
+        self._group_bytes_max = group_bytes_max // limit  # groups in flight together share the bytes of one
+        self._pace = _Pace()
+        self._inbox: deque[Entry] = deque()
+        self._sources: dict[Source, None] = {}
+        self._calls: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
+        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._busy = False  # the journal's thread, or this one, is at a group or a call
+        self._alone = 0  # how many entries may go at once, as nobody else was there of late
+        self._begin_soon = False
+        self._notify_written = False
+        self._closing = False
+        # Groups begin no quicker after one another than this: for a journal whose writes have a price. One that
+        # is full begins at once: it would not become larger, nor cheaper.
+        self.every_seconds = 0.0
+        self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._idle: asyncio.Future[None] | None = None
+        self.forming = 0  # number of the group that is being formed, or was formed last
+        self.settling = 0  # … that is being settled or failed
+        self.poisoned: Exception | None = None
+        self.pending_bytes = 0
+        self.groups = 0
+        self.synced_bytes = 0
+        self._seconds = 0.0
+
+    @property
+    def sync_seconds(self) -> float:
+        """How long the journal has been waited for."""
+        return self._seconds + self._flight.seconds
+
+    def start(self, on_poison: Callable[[Exception], None]) -> None:
+        self._on_poison = on_poison
+        self._loop = asyncio.get_running_loop()
+        if self._threaded:
+            self._thread = threading.Thread(target=self._serve, name="jjq-journal", daemon=True)
+            self._thread.start()
+        if self._several:
+            self._flight.start(self._appended, self._synced)
+
+    def submit(self, entry: Entry) -> None:
+        """Queue an entry for the next group. Raises if the journal is poisoned."""
+        if self.poisoned is not None:
+            raise Unavailable(
+                f"the journal failed ({self.poisoned}); start the server again"
+            ) from self.poisoned
+        if self._closing:
+            raise Unavailable("the store is closing; retry when it is back")
+        self.pending_bytes += entry.bytes
+        self._inbox.append(entry)
+        if self._busy:
+            return
+        if self._alone and entry.bytes <= _SMALL_BYTES and self._pace.quick:
+            self._alone -= 1
+            self._begin()
+        elif not self._begin_soon:  # whatever else is ready on the loop joins the group
+            self._begin_soon = True
+            self._loop.call_soon(self._begin)
+
+    def touch(self, source: Source) -> None:
+        """Called by an entry's `prepare`: `source` has records for the group that is being formed."""
+        self._sources[source] = None
+
+    def want_written(self) -> None:
+        """Called by an entry's `prepare`: tell this group when it is written, before it is synced."""
+        self._notify_written = True
+
+    async def call(self, work: Callable[[], T]) -> T:
+        """Run `work` on the journal between two appends, off the event loop. A journal that takes several groups
+        may be syncing earlier ones meanwhile."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._calls.append((work, future))
+        self._begin()
+        return await future
+
+    async def close(self) -> None:
+        """Commit what waits, then stop. Later submissions are refused."""
+        self._closing = True
+        while self._busy or self._inbox or self._calls or self._flight:
+            self._idle = self._loop.create_future()
+            await self._idle
+        if self._threaded:
+            self._work.put(None)
+            self._thread.join()
+            self._flight.close()
+
+    # On the event loop ----------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Start on the next call or group, unless one is at work or too many are in flight."""
+        self._begin_soon = False
+        while not self._busy:
+            if self._calls:
+                work, future = self._calls.popleft()
+                self._run(work, lambda result, error, future=future: _answer(future, result, error))  # type: ignore[misc]
+            elif self._inbox and not (self._several and self._flight.full):
+                if self.every_seconds and self._too_early():
+                    return
+                self._commit_group()
+            else:
+                if self._idle is not None and not self._idle.done():
+                    self._idle.set_result(None)
+                return
+
+    def _too_early(self) -> bool:
+        """Whether the next group has to wait; it is begun in time."""
+        now = self._loop.time()
+        full = self.pending_bytes - self._flight.bytes >= self._group_bytes_max
+        if now < self._due and not full and not self._closing:
+            if self._timer is None:
+                self._timer = self._loop.call_at(self._due, self._in_time)
+            return True
+        self._due = now + self.every_seconds
+        return False
+
+    def _in_time(self) -> None:
+        self._timer = None
+        self._begin()
+
+    def _commit_group(self) -> None:
+        looked = not self._alone
+        group = self._form()
+        alone = len(group.entries) == 1
+        if looked or not alone:
+            self._alone = _ALONE if alone else 0
+        records = [record for source in self._sources for record in source.records()]
+        self._sources.clear()
+        notify, self._notify_written = self._notify_written, False
+        if self._several:
+            self._send(group, records, notify)
+        elif not records:  # a group of rejections alone rests on what is synced already
+            self._settle(group)
+        elif group.bytes <= _SMALL_BYTES and self._pace.quick and not notify:
+            self._commit_here(group, records)
+        else:
+            written = group.written if notify else None
+            self._run(lambda: self._write(group, records, written), lambda _, error: self._end(group, error))
+
+    def _commit_here(self, group: Group, records: list[Record]) -> None:
+        """On the event loop, by the shortest way: this is what a single push waits for."""
+        self._busy = True
+        try:
+            self._write(group, records, None)
+        except Exception as failed:  # noqa: BLE001 - whatever the journal raises decides the fate of the group
+            group.error = failed
+        self._busy = False
+        self._settle(group)
+
+    def _form(self) -> Group:
+        self.forming += 1
+        entries: list[Entry] = []
+        size = 0
+        while self._inbox and (not entries or size + self._inbox[0].bytes <= self._group_bytes_max):
+            entry = self._inbox.popleft()
+            entry.prepare()
+            entries.append(entry)
+            size += entry.bytes
+        return Group(self.forming, entries, size)
+
+    def _send(self, group: Group, records: list[Record], notify: bool) -> None:
+        """Into the journal behind other groups; rejections rest on those, and are told after them."""
+        self._flight.add(group)
+        if records:
+            self._busy = True
+            self._work.put(lambda: self._flight.append(group, records, notify))
+        else:
+            group.ended = True
+            self._settle_ended()
+
+    def _appended(self, group: Group, error: Exception | None) -> None:
+        self._busy = False
+        if error is not None:
+            group.ended, group.error = True, error
+        self._synced()
+
+    def _synced(self) -> None:
+        self._settle_ended()
+        self._begin()
+
+    def _settle_ended(self) -> None:
+        for group in self._flight.ended():
+            self._settle(group)
+
+    def _end(self, group: Group, error: Exception | None) -> None:
+        group.error = error
+        self._settle(group)
+
+    def _settle(self, group: Group) -> None:
+        if group.error is not None:
+            self._fail(group, group.error)
+            return
+        self.settling = group.number
+        self.groups += 1
+        sequence = group.sequence
+        for entry in group.entries:
+            self.pending_bytes -= entry.bytes
+            self.synced_bytes += entry.bytes
+            entry.settle(sequence)
+
+    def _fail(self, group: Group, error: Exception) -> None:
+        if isinstance(error, Exhausted):
+            self._undo(group, error)
+            return
+        self.poisoned = error
+        unknown = Unavailable(
+            f"the journal failed while this was being written, its outcome is unknown: {error}"
+        )
+        for failed in (group, *self._flight.clear()):
+            self._undo(failed, unknown)
+        while self._inbox:
+            entry = self._inbox.popleft()
+            self.pending_bytes -= entry.bytes
+            entry.fail(Unavailable("the journal failed; start the server again, then retry"))
+        self._on_poison(error)
+
+    def _undo(self, group: Group, error: Exception) -> None:
+        self.settling = group.number
+        for entry in group.entries:
+            self.pending_bytes -= entry.bytes
+            entry.fail(error)
+
+    def _run(self, work: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:
+        """Do `work`, then `done` with its outcome on the event loop."""
+        self._busy = True
+        if not self._threaded:
+            outcome = _outcome(work)
+            self._busy = False
+            done(*outcome)
+            return
+
+        def finish(result: Any, error: Exception | None) -> None:
+            self._busy = False
+            done(result, error)
+            self._begin()
+
+        self._work.put(lambda: self._post(finish, *_outcome(work)))
+
+    # In the journal's thread, or inline -----------------------------------------------------------
+
+    def _serve(self) -> None:
+        while (work := self._work.get()) is not None:
+            work()
+
+    def _post(
+        self, finish: Callable[[Any, Exception | None], None], result: Any, error: Exception | None
+    ) -> None:
+        if not self._loop.is_closed():  # a loop that was torn down has nobody left to tell
+            self._loop.call_soon_threadsafe(finish, result, error)
+
+    def _write(self, group: Group, records: Sequence[Record], written: Callable[[], None] | None) -> None:
+        started = self._clock.monotonic()
+        group.sequence = self._journal.append(records)
+        if written is not None:
+            self._loop.call_soon_threadsafe(written)
+        self._journal.sync()
+        seconds = self._clock.monotonic() - started
+        if group.bytes <= _SMALL_BYTES:
+            self._pace.note(seconds)
+        self._seconds += seconds
+
+
+def _outcome(work: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    try:
+        return work(), None
+    except Exception as error:  # noqa: BLE001 - whatever the journal raises decides the fate of the group
+        return None, error
+
+
+def _answer(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+    if future.cancelled():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(result)

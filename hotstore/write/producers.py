@@ -1,0 +1,114 @@
+"""Idempotent producers: (producer, sequence) gives the same receipt on every retry.
+
+A producer numbers its pushes to a queue one after the other. The queue remembers the receipts of
+the last `PRODUCER_RECEIPTS_MAX` pushes of each producer, so that as many may be in flight. What is
+older is forgotten, and a retry of it is refused rather than written twice. A producer idle for
+longer than the settings' `producer_seconds`, or the one idle for longest where a queue has more
+than `PRODUCERS_MAX`, is forgotten whole. A producer that the queue does not know may begin anywhere.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from coldstore.shared.errors import Conflict, InvalidInput
+from coldstore.shared.limits import NAME_CHARS_MAX, OFFSET_MAX, PRODUCER_RECEIPTS_MAX
+from hotstore.limits import PRODUCERS_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What a producer's push became."""
+
+    sequence: int
+    first: int
+    count: int
+    timestamp_us: int
+
+
+class Producers:
+    """The producers of one queue."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, deque[Pushed]] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def find(self, producer: str, sequence: int) -> Pushed | None:
+        """The receipt of this push if it was made before, None if it is the next one."""
+        known = self._known.get(producer)
+        if not known:
+            return None
+        last = known[-1].sequence
+        if sequence == last + 1:
+            return None
+        if sequence > last:
+            raise Conflict(
+                f"producer {producer!r} skipped from sequence {last} to {sequence}: push {last + 1} first, in order"
+            )
+        index = sequence - known[0].sequence
+        if index < 0:
+            raise Conflict(
+                f"producer {producer!r} pushed sequence {sequence} long ago (the last is {last}); its receipt is "
+                f"forgotten, so whether this is a retry cannot be told: read the queue to find out"
+            )
+        return known[index]
+
+    def last(self, producer: str) -> int | None:
+        known = self._known.get(producer)
+        return known[-1].sequence if known else None
+
+    def remember(self, producer: str, pushed: Pushed) -> None:
+        known = self._known.pop(producer, None)  # put back at the end: the order is that of the last push
+        if known is None:
+            known = deque(maxlen=PRODUCER_RECEIPTS_MAX)
+            if len(self._known) >= PRODUCERS_MAX:
+                del self._known[next(iter(self._known))]
+        self._known[producer] = known
+        if known and pushed.sequence != known[-1].sequence + 1:
+            known.clear()  # the producer was forgotten and began anew
+        known.append(pushed)
+
+    def forget_before(self, timestamp_us: int) -> list[str]:
+        """Drop producers whose last push is older; returns their names."""
+        old = [name for name, known in self._known.items() if known[-1].timestamp_us < timestamp_us]
+        for name in old:
+            del self._known[name]
+        return old
+
+    def names(self) -> list[str]:
+        return list(self._known)
+
+    def row(self, producer: str) -> list[Any] | None:
+        """All that is known of a producer, for a checkpoint: its name, then four numbers for each receipt."""
+        known = self._known.get(producer)
+        return [producer, [[p.sequence, p.first, p.count, p.timestamp_us] for p in known]] if known else None
+
+    def restore(self, producer: str, receipts: list[list[int]]) -> None:
+        """Take a row of a checkpoint; what was pushed in the very group that wrote it is newer, and stays."""
+        row = [Pushed(*receipt) for receipt in receipts]
+        newer = [pushed for pushed in self._known.pop(producer, ()) if pushed.first > row[-1].first]
+        self._known[producer] = deque(row, maxlen=PRODUCER_RECEIPTS_MAX)
+        for pushed in newer:
+            self.remember(producer, pushed)
+
+
+def check_identity(producer: str | None, sequence: int | None) -> None:
+    """Refuse half an identity, or one that the journal could not hold."""
+    if (producer is None) != (sequence is None):
+        raise InvalidInput("an idempotent push needs both producer and sequence; give both or neither")
+    if producer is None:
+        return
+    try:
+        size = len(producer.encode())
+    except (AttributeError, UnicodeEncodeError):  # no text, or none that can be written
+        size = 0
+    if not 1 <= size <= NAME_CHARS_MAX:
+        raise InvalidInput(
+            f"producer must be text of 1 to {NAME_CHARS_MAX} bytes in UTF-8, not {producer!a:.60}"
+        )
+    if not isinstance(sequence, int) or isinstance(sequence, bool) or not 0 <= sequence <= OFFSET_MAX:
+        raise InvalidInput(f"sequence must be a whole number between 0 and 2^63 - 1, not {sequence!r:.60}")

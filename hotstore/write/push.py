@@ -1,0 +1,139 @@
+"""One push on its way: waiting, in a group, durable, cold; and the reply that is owed for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import pyarrow as pa
+
+from coldstore.shared.limits import KIB
+from hotstore.journal.records import MESSAGE_BYTES
+from hotstore.port import Receipt, Stage
+from hotstore.write.producers import Pushed
+
+SMALL_BYTES: Final = 16 * KIB  # payloads below are gathered into one record; copying larger ones costs more
+
+
+class Writer(Protocol):
+    """What a push needs of its queue."""
+
+    def assign(self, entry: PushEntry) -> None: ...
+
+    def publish(self, sequence: int) -> None: ...
+
+    def discard(self) -> None: ...
+
+    def answer_when_cold(self, end: int, entry: PushEntry) -> None: ...
+
+
+class PushEntry:
+    """An entry of the committer. `first` is negative until, and unless, offsets are assigned."""
+
+    __slots__ = (
+        "_columns", "_refusal", "_reply", "bytes", "error", "expected", "first", "on_settled", "payload",
+        "producer", "queue", "receipt", "sequence", "stage", "timestamp_us", "twin", "value",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        queue: Writer,
+        payload: pa.RecordBatch,
+        producer: str | None,
+        sequence: int | None,
+        expected: int | None,
+        stage: Stage,
+        value: bytes | None = None,
+        serialized: pa.Buffer | None = None,
+    ) -> None:
+        self.queue = queue
+        self.payload = payload
+        self.producer = producer
+        self.sequence = sequence
+        self.expected = expected
+        self.stage: Stage = stage
+        self.value = value  # of the only element, if it has nothing else
+        self._columns = serialized
+        if value is not None:
+            self.bytes = len(value) + MESSAGE_BYTES
+        elif serialized is not None:  # its size, not that of the columns: there may be more in it
+            self.bytes = serialized.size
+        elif (size := payload.get_total_buffer_size()) < SMALL_BYTES:  # likely to be gathered with others
+            self.bytes = size + MESSAGE_BYTES
+        else:
+            self.bytes = self.columns.size
+        self.first = -1
+        self.timestamp_us = 0
+        self.error: Exception | None = None  # why nothing is written for it
+        self.twin: Pushed | None = None  # the same push, made before
+        self.on_settled: Callable[[int], None] | None = None  # gives the admitted bytes back
+        self.receipt: Receipt | None = None  # the answer; most single pushes have it before anybody waits
+        self._refusal: Exception | None = None
+        self._reply: asyncio.Future[Receipt] | None = None
+
+    @property
+    def columns(self) -> pa.Buffer:
+        """The payload as the journal will have it."""
+        if self._columns is None:
+            self._columns = self.payload.serialize()
+        return self._columns
+
+    def prepare(self) -> None:
+        self.queue.assign(self)
+        if self.stage == "ready" and self.first >= 0:
+            self._answer("ready")
+
+    def written(self) -> None:
+        if self.stage == "written" and self.first >= 0:
+            self._answer("written")
+
+    def settle(self, sequence: int) -> None:
+        self.queue.publish(sequence)
+        self._leave()
+        if self.error is not None:
+            self.refuse(self.error)
+        elif self.stage == "cold":
+            first, count = (
+                (self.twin.first, self.twin.count) if self.twin else (self.first, self.payload.num_rows)
+            )
+            self.queue.answer_when_cold(first + count, self)
+        else:
+            self._answer("synced")
+
+    def stored(self) -> None:
+        """The elements are in the cold store."""
+        self._answer("cold")
+
+    def fail(self, error: Exception) -> None:
+        self.queue.discard()
+        self._leave()
+        self.refuse(error)
+
+    def _leave(self) -> None:
+        if self.on_settled is not None:
+            self.on_settled(self.bytes)
+            self.on_settled = None
+
+    def _answer(self, stage: Stage) -> None:
+        if self.receipt is not None:
+            return
+        twin = self.twin
+        if twin is not None:
+            self.receipt = Receipt(twin.first, twin.count, twin.timestamp_us, stage, duplicate=True)
+        else:
+            self.receipt = Receipt(self.first, self.payload.num_rows, self.timestamp_us, stage)
+        if self._reply is not None and not self._reply.done():
+            self._reply.set_result(self.receipt)
+
+    def refuse(self, error: Exception) -> None:
+        self._refusal = error
+        if self._reply is not None and not self._reply.done():
+            self._reply.set_exception(error)
+
+    def reply(self) -> asyncio.Future[Receipt]:
+        """The receipt to wait for, by a caller that does not find it at once."""
+        self._reply = asyncio.get_running_loop().create_future()
+        if self._refusal is not None:
+            self._reply.set_exception(self._refusal)
+        return self._reply

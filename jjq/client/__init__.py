@@ -1,0 +1,1 @@
+"""The client: the verbs, once, for asyncio and for blocking programs."""

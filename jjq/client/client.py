@@ -1,0 +1,274 @@
+"""The verbs of jjq over any `Store`: the one implementation, asynchronous; blocking.py calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, Protocol, Self, runtime_checkable
+
+import pyarrow as pa
+
+from coldstore.shared.batch import Element, elements, schema
+from coldstore.shared.chance import Chance, SystemChance
+from coldstore.shared.clock import Clock, SystemClock
+from coldstore.shared.errors import Conflict, InvalidInput, NotFound
+from hotstore.port import BlockInfo, QueueInfo, Receipt, Stage, Store, SubscriberInfo
+from jjq.client.batcher import ProducerSettings
+from jjq.client.local_subscription import Deliveries, LocalDeliveries
+from jjq.client.payload import Headers, Keys, to_payload
+from jjq.client.producer import Producer
+from jjq.client.replay import Replay
+from jjq.client.resumable_pop import Pops
+from jjq.client.subscription import Subscription
+
+Sub = SubscriberInfo | str
+
+
+@runtime_checkable
+class _Streaming(Protocol):
+    """A store that delivers by itself, as a server does."""
+
+    def subscribe(self, subscriber: str) -> Deliveries: ...
+
+
+@runtime_checkable
+class _Sealing(Protocol):
+    """A store whose blocks are in our hands."""
+
+    async def seal(self, queue: str) -> QueueInfo: ...
+
+
+class Client:
+    """The verbs of jjq over any `Store`. Close it, or use it as a context manager."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Clock | None = None,
+        chance: Chance | None = None,
+        retry_seconds: float = 0.0,
+        on_close: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._store = store
+        self._clock = clock or SystemClock()
+        self._chance = chance or SystemChance()
+        self._on_close = on_close
+        self._pops = Pops(store, self._clock, self._chance, retry_seconds)
+        self._producers: set[Producer] = set()
+        self._subscriptions: dict[Subscription, str] = {}
+        self._local: dict[str, LocalDeliveries] = {}
+
+    # Queues ---------------------------------------------------------------------------------------
+
+    async def create_queue(
+        self,
+        name: str,
+        *,
+        block_bytes: int | None = None,
+        block_seconds: float | None = None,
+        content: str = "bytes",
+    ) -> QueueInfo:
+        """Create a queue of bytes, text or json. The same request again returns the existing one."""
+        return await self._store.create_queue(
+            name, content=content, block_bytes=block_bytes, block_seconds=block_seconds
+        )
+
+    async def get_queue(self, queue: str | SubscriberInfo) -> QueueInfo:
+        """A queue, by its name or by one of its subscribers."""
+        return await self._store.get_queue(_id(queue))
+
+    async def list_queues(self) -> list[QueueInfo]:
+        """All queues, by name."""
+        return await self._store.list_queues()
+
+    async def list_blocks(self, queue: str) -> list[BlockInfo]:
+        """The blocks of a queue, oldest first, in memory and in the cold store."""
+        return await self._store.list_blocks(queue)
+
+    async def seal(self, queue: str) -> QueueInfo:
+        """Write the block that is being filled to the cold store now. In process only."""
+        if not isinstance(self._store, _Sealing):
+            raise InvalidInput(
+                "only a store opened in this process can be sealed; servers seal by size and age"
+            )
+        return await self._store.seal(queue)
+
+    # Subscribers ----------------------------------------------------------------------------------
+
+    async def create_subscriber(
+        self,
+        queue: str,
+        name: str | None = None,
+        start: str = "end",
+        *,
+        clamp: bool = False,
+        dry_run: bool = False,
+    ) -> SubscriberInfo:
+        """A named position, at a starting point such as beginning, end, offset:N, ago:1h or last:N."""
+        return await self._store.create_subscriber(queue, name, start, clamp=clamp, dry_run=dry_run)
+
+    async def get_subscriber(self, subscriber: Sub) -> SubscriberInfo:
+        """Where a subscriber is now."""
+        return await self._store.get_subscriber(_id(subscriber))
+
+    async def list_subscribers(self, queue: str | None = None) -> list[SubscriberInfo]:
+        """The subscribers of a queue, or of all queues."""
+        return await self._store.list_subscribers(queue)
+
+    async def delete_subscriber(self, subscriber: Sub) -> None:
+        """Forget a subscriber; elements stay."""
+        name = _id(subscriber)
+        await self._store.delete_subscriber(name)
+        self._pops.forget(name)
+        if name in self._local:
+            self._local[name].end(NotFound(f"subscriber {name} was deleted"))
+
+    async def seek(
+        self, subscriber: Sub, start: str, *, clamp: bool = False, dry_run: bool = False
+    ) -> SubscriberInfo:
+        """Move a subscriber to a starting point, also while it is being read."""
+        name = _id(subscriber)
+        local = self._local.get(name)
+        if local is None or dry_run:
+            found = await self._store.seek(name, start, clamp=clamp, dry_run=dry_run)
+        else:
+            async with local.moving:  # so that no confirmation undoes it
+                found = await self._store.seek(name, start, clamp=clamp)
+                local.moved(found.offset)
+        if not dry_run:
+            self._pops.moved(name, found.offset)
+            for subscription in [s for s, of in self._subscriptions.items() if of == name]:
+                subscription.cursor.drop()
+        return found
+
+    async def sleep(self, subscriber: Sub) -> SubscriberInfo:
+        """Unload a subscriber; its position stays, and a pop wakes it."""
+        return await self._store.sleep(_id(subscriber))
+
+    async def wakeup(self, subscriber: Sub) -> SubscriberInfo:
+        """Load a subscriber's block ahead of its first pop."""
+        return await self._store.wakeup(_id(subscriber))
+
+    # Elements -------------------------------------------------------------------------------------
+
+    async def push(
+        self,
+        queue: str,
+        values: Any,
+        *,
+        keys: Keys | None = None,
+        headers: Headers | None = None,
+        producer: str | None = None,
+        sequence: int | None = None,
+        expected_offset: int | None = None,
+        stage: Stage = "synced",
+    ) -> Receipt:
+        """Append values (bytes or str), or an Arrow batch or table: all of them or nothing.
+
+        With `producer` and `sequence` the push may be repeated and is written once; with
+        `expected_offset` it is written only there.
+        """
+        return await self._store.push(
+            queue,
+            to_payload(values, keys, headers),
+            producer=producer,
+            sequence=sequence,
+            expected_offset=expected_offset,
+            stage=stage,
+        )
+
+    async def pop(self, subscriber: Sub, max: int = 1, wait: float = 0.0) -> list[Element]:
+        """Take up to `max` elements and move on; waits up to `wait` seconds for the first."""
+        return list(elements((await self._pops.pop(_id(subscriber), max, wait)).batch))
+
+    async def pop_batch(self, subscriber: Sub, max: int = 1_000, wait: float = 0.0) -> pa.RecordBatch:
+        """As pop, as an Arrow record batch: no work per element."""
+        return (await self._pops.pop(_id(subscriber), max, wait)).batch
+
+    async def peek(self, subscriber: Sub, max: int = 1, wait: float = 0.0) -> list[Element]:
+        """As pop, but the subscriber stays where it is."""
+        return list(elements((await self._store.peek(_id(subscriber), max, wait)).batch))
+
+    async def peek_batch(self, subscriber: Sub, max: int = 1_000, wait: float = 0.0) -> pa.RecordBatch:
+        """As peek, as an Arrow record batch."""
+        return (await self._store.peek(_id(subscriber), max, wait)).batch
+
+    def producer(
+        self,
+        queue: str,
+        *,
+        linger: float = 0.005,
+        batch_bytes: int = 1 << 20,
+        batch_elements: int = 10_000,
+        in_flight: int = 32,
+        memory_bytes: int = 64 << 20,
+        deadline: float = 60.0,
+        stage: Stage = "synced",
+    ) -> Producer:
+        """Pushes single elements in batches, each written exactly once, also across restarts of the server."""
+        settings = ProducerSettings(
+            linger, batch_bytes, batch_elements, in_flight, memory_bytes, deadline, stage
+        )
+        made = Producer(self._store, queue, settings, self._clock, self._chance, self._producers.discard)
+        self._producers.add(made)
+        return made
+
+    def subscribe(self, subscriber: Sub) -> Subscription:
+        """Elements as they come, prefetched, confirmed as the consumer goes on."""
+        name = _id(subscriber)
+        if isinstance(self._store, _Streaming):
+            deliveries: Deliveries = self._store.subscribe(name)
+        else:
+            deliveries = self._deliver(name)
+        made = Subscription(deliveries, self._clock, self._subscription_closed)
+        self._subscriptions[made] = name
+        return made
+
+    def _deliver(self, subscriber: str) -> LocalDeliveries:
+        older = self._local.get(subscriber)
+        if older is not None:
+            older.end(Conflict(f"another subscription of {subscriber} was opened: one at a time"))
+        deliveries = self._local[subscriber] = LocalDeliveries(self._store, subscriber)
+        return deliveries
+
+    def _subscription_closed(self, subscription: Subscription) -> None:
+        name = self._subscriptions.pop(subscription, None)
+        if name is not None and name not in self._subscriptions.values():
+            self._local.pop(name, None)
+
+    def replay(
+        self, queue: str, start: str = "beginning", end: str | None = None, *, follow: bool = False
+    ) -> Replay:
+        """Record batches of a range, without a subscriber: from `start` up to `end`, by default now."""
+
+        async def empty() -> pa.Schema:
+            return schema((await self._store.get_queue(queue)).content)
+
+        return Replay(self._store.read(queue, start, end, follow=follow), empty, follow)
+
+    # The end --------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Flush producers, end subscriptions, close the store. Closing again does nothing."""
+        close, self._on_close = self._on_close, None
+        try:
+            for subscription in list(self._subscriptions):
+                await subscription.close()
+            for producer in list(self._producers):
+                await producer.close()
+        finally:
+            if close is not None:
+                await close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _id(named: str | SubscriberInfo) -> str:
+    return named if isinstance(named, str) else named.id

@@ -1,0 +1,60 @@
+"""What a caller pushes, as a payload: a list of values, Arrow columns, or a whole batch or table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from coldstore.shared.batch import Content, payload
+from coldstore.shared.errors import InvalidInput
+
+Keys = Iterable[bytes | str | None]
+Headers = Iterable[Mapping[str, bytes | str] | None]
+
+
+def to_payload(values: Any, keys: Keys | None = None, headers: Headers | None = None) -> pa.RecordBatch:
+    """The payload of a push. Whether it fits the queue is checked where the queue is."""
+    if isinstance(values, pa.RecordBatch | pa.Table):
+        if keys is not None or headers is not None:
+            raise InvalidInput("a batch has its keys and headers as columns: leave out keys= and headers=")
+        return _one_batch(values)
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        columns = [values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values]
+        if keys is None and headers is None:
+            return pa.RecordBatch.from_arrays(columns, names=["value"])
+        values = columns[0].to_pylist()
+    values = _listed(values)
+    # The first value decides on the form that needs no cast in the queue; either form fits all queues.
+    content: Content = "text" if values and isinstance(values[0], str) else "bytes"
+    return payload(
+        content,
+        values,
+        None if keys is None else _listed(keys),
+        None if headers is None else _listed(headers),
+    )
+
+
+def _one_batch(values: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
+    if isinstance(values, pa.RecordBatch):
+        return values
+    batches = values.combine_chunks().to_batches()
+    if len(batches) > 1:
+        raise InvalidInput(
+            f"a table of {values.nbytes} bytes does not go in one push: push its batches one by one"
+        )
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=values.schema)
+
+
+def _listed(items: Any) -> Sequence[Any]:
+    if isinstance(items, bytes | str):
+        raise InvalidInput("a batch is a list of values; put a single value into a list")
+    if isinstance(items, list | tuple):
+        return items
+    try:
+        return list(items)
+    except TypeError:
+        raise InvalidInput(
+            f"push a list of bytes or str, or an Arrow batch or table, not {type(items).__name__}"
+        ) from None

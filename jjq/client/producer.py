@@ -1,0 +1,239 @@
+"""A producer: single pushes become batches, many in flight, each written exactly once and in order.
+
+    push → gather.py → in flight ─ receipt ─→ done
+                          └ failed → all others settle → again, one by one, in order → done
+
+Every batch has an identity, (producer, sequence), so a batch whose outcome is unknown is sent again
+until it is known or its deadline passes. The store takes the batches of a producer only in the order
+of their sequences: after a failure it refuses the later ones in flight (`Conflict`), which is why
+they are sent again, too.
+
+A store that does not know a producer takes any sequence as its first. Were the first batch refused
+and the second taken, the first could never follow; so the first one, and the first after a long
+silence, in which the store may have forgotten the producer, goes alone.
+
+A batch that fails for good gives its identity up, and the producer goes on under a new one. What is
+unknown then stays unknown: such batches fail with it rather than being written twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from coldstore.shared.chance import Chance
+from coldstore.shared.clock import Clock
+from coldstore.shared.errors import Conflict, Exhausted, InvalidInput, JjqError, Unavailable
+from hotstore.port import Receipt, Store
+from jjq.backoff import Backoff
+from jjq.client.batcher import Batch, Gather, Headers, ProducerSettings, Value
+from jjq.client.push_future import Pushed, ring, wait_done
+
+_SILENCE_SECONDS = 600.0
+_ATTEMPT_SECONDS = 5.0  # that even a batch gets which waited long for its turn
+
+
+class _Flight:
+    """A batch under way, or on its way again."""
+
+    __slots__ = ("batch", "error", "sequence", "unknown")
+
+    def __init__(self, batch: Batch, sequence: int) -> None:
+        self.batch = batch
+        self.sequence = sequence
+        self.error: JjqError | None = None
+        self.unknown = False  # it may have been written
+
+
+class Producer:
+    """Pushes to one queue. Make it with `Client.producer`; close it, or use it as a context manager."""
+
+    def __init__(
+        self,
+        store: Store,
+        queue: str,
+        settings: ProducerSettings,
+        clock: Clock,
+        chance: Chance,
+        on_close: Callable[[Producer], None],
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._settings = settings
+        self._clock = clock
+        self._chance = chance
+        self._on_close = on_close
+        self._loop = asyncio.get_running_loop()
+        self.gather = Gather(settings, clock.monotonic, self._wake)
+        self._id = chance.token()
+        self._sequence = 0
+        self._proven = -_SILENCE_SECONDS  # when the store last took a batch: it knows the producer
+        self._flights: dict[Batch, _Flight] = {}  # in order; those that failed stay until all settled
+        self._running: set[asyncio.Task[None]] = set()
+        self._failed = False  # something in flight failed: nothing new is sent until it was repeated
+        self._flushed = -1.0  # batches born by then are due
+        self._timer: asyncio.TimerHandle | None = None
+        self._error: JjqError | None = None
+
+    async def push(self, value: Value, key: Value | None = None, headers: Headers | None = None) -> Pushed:
+        """Take one element; waits only while too many bytes are under way. Await the result for its receipt."""
+        while (place := self.gather.add(value, key, headers)) is None:
+            room = self._loop.create_future()
+            if self.gather.when_room(partial(ring, room)):
+                await room
+        return Pushed(self.gather, *place)
+
+    async def flush(self) -> None:
+        """Send what was pushed and wait until it is decided; raises the first error since the last flush."""
+        batches = [*self._flights, *self.gather.waiting()]
+        self._flushed = self._clock.monotonic()
+        self._pump()
+        for batch in batches:
+            await wait_done(self.gather, batch)
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    async def close(self) -> None:
+        """Flush, and take no more. Closing again does nothing."""
+        self.gather.close()
+        try:
+            await self.flush()
+        finally:
+            self._on_close(self)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.close()
+        except JjqError:
+            if error is None:
+                raise
+
+    # Sending ----------------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        """A batch was begun, by any thread."""
+        self._loop.call_soon_threadsafe(self._pump)
+
+    def _pump(self) -> None:
+        """Send what is due, as far as the window allows; look again when the next one is."""
+        while not self._failed and len(self._flights) < self._window():
+            now = self._clock.monotonic()
+            batch = self.gather.take(max(now - self._settings.linger, self._flushed))
+            if batch is None:
+                self._look_again(now)
+                return
+            self._send(batch)
+
+    def _window(self) -> int:
+        silent = self._clock.monotonic() - self._proven > _SILENCE_SECONDS
+        return 1 if silent else self._settings.in_flight
+
+    def _look_again(self, now: float) -> None:
+        born = self.gather.born()
+        if born is not None and self._timer is None:
+            self._timer = self._loop.call_later(
+                max(0.0, born + self._settings.linger - now), self._linger_over
+            )
+
+    def _linger_over(self) -> None:
+        self._timer = None
+        self._pump()
+
+    def _send(self, batch: Batch) -> None:
+        flight = self._flights[batch] = _Flight(batch, self._sequence)
+        self._sequence += 1
+        self._start(self._fly(flight))
+
+    async def _fly(self, flight: _Flight) -> None:
+        """One attempt, until the batch's deadline at most."""
+        left = flight.batch.born + self._settings.deadline - self._clock.monotonic()
+        try:
+            async with asyncio.timeout(max(left, _ATTEMPT_SECONDS)):
+                receipt = await self._store.push(
+                    self._queue,
+                    flight.batch.payload(),
+                    producer=self._id,
+                    sequence=flight.sequence,
+                    stage=self._settings.stage,
+                )
+        except TimeoutError:
+            flight.error = Unavailable(
+                f"no answer within {self._settings.deadline:g} s; the outcome is unknown"
+            )
+            flight.unknown = self._failed = True
+        except JjqError as error:
+            flight.error = error
+            flight.unknown = flight.unknown or isinstance(error, Unavailable)
+            self._failed = True
+        except Exception as error:  # noqa: BLE001 - somebody waits: a bug must not leave them waiting
+            flight.error = JjqError(f"the push failed unexpectedly, its outcome is unknown: {error!r}")
+            flight.unknown = self._failed = True
+        else:
+            self._proven = self._clock.monotonic()
+            self._settle(flight, receipt, None)
+
+    def _landed(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if not self._failed:
+            self._pump()
+        elif not self._running and not task.cancelled():
+            self._start(self._recover())
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = self._loop.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._landed)
+
+    def _settle(self, flight: _Flight, receipt: Receipt | None, error: JjqError | None) -> None:
+        batch = flight.batch
+        batch.receipt, batch.error = receipt, error
+        del self._flights[batch]
+        self._error = self._error or error or next(iter(batch.refused.values()), None)
+        self.gather.release(batch)
+
+    # After a failure --------------------------------------------------------------------------------
+
+    async def _recover(self) -> None:
+        """Nothing is under way: send again what failed, one by one, in order."""
+        for flight in list(self._flights.values()):
+            await self._repeat(flight)
+        self._failed = False
+
+    async def _repeat(self, flight: _Flight) -> None:
+        deadline = flight.batch.born + self._settings.deadline
+        backoff = Backoff(self._clock, self._chance, deadline)
+        behind = isinstance(flight.error, Conflict)  # refused because one before it had failed
+        while not flight.batch.done:  # it is from the start if it was given up with one before it
+            match flight.error:
+                case Unavailable() | Exhausted() as error:
+                    pause = error.retry_after if isinstance(error, Exhausted) else 0.0
+                    again = await backoff.wait(pause)
+                case InvalidInput(position=int(position)) as error:
+                    again = flight.batch.refuse(position, error)
+                case _:
+                    again, behind = behind, False
+            if again:
+                await self._fly(flight)
+            else:
+                self._give_up(flight)
+
+    def _give_up(self, flight: _Flight) -> None:
+        """Fail a batch, and go on with the others under a new identity."""
+        self._settle(flight, None, flight.error)
+        if flight.unknown:
+            for other in [other for other in self._flights.values() if other.unknown]:
+                self._settle(other, None, other.error)
+        self._id, self._sequence = self._chance.token(), 0
+        self._proven = -_SILENCE_SECONDS
+        for other in self._flights.values():
+            other.sequence, other.unknown = self._sequence, False
+            self._sequence += 1

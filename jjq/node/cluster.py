@@ -1,0 +1,113 @@
+"""One node of a cluster, put together: the router over its store, the registry of nodes, the operator.
+
+made → (a server listens over `router`) → start(address): the others learn of this node → close: it leaves
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass, field, replace
+
+from coldstore.objects.port import ObjectStore
+from coldstore.shared.chance import Chance
+from coldstore.shared.clock import Clock
+from hotstore.engine import Engine
+from hotstore.runner import ThreadRunner
+from jjq.addresses import split_address
+from jjq.limits import OPERATOR_SECONDS, PEER_SECONDS
+from jjq.remote.operator import RemoteOperator
+from jjq.remote.peer_connection import Place
+from jjq.remote.peer_store import PeerStore
+from jjq.remote.settings import ClientTls, RemoteSettings
+from jjq.server.operator import OperatorVerbs
+from jjq.wire.services import PEER, PEER_OPERATOR
+from sharding.documents.node_info import Node
+from sharding.documents.tenure import JournalKind
+from sharding.operate.operator import Operator, OperatorHere
+from sharding.ports import Ownership
+from sharding.routing.loads import Loads
+from sharding.routing.nodes import Nodes, NodesSettings
+from sharding.routing.router import Router
+from sharding.routing.traffic import Traffic
+
+_ANY = {"0.0.0.0", "::"}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """How a node takes part."""
+
+    journal: JournalKind = "disk"
+    advertise: str | None = None  # HOST:PORT at which others reach it; by default where it listens
+    tls: ClientTls | None = None  # how it talks to others
+    nodes: NodesSettings = field(default_factory=NodesSettings)
+
+
+class Clustering:
+    """See the module's docstring."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        ownership: Ownership,
+        objects: ObjectStore,
+        settings: ClusterSettings,
+        clock: Clock,
+        chance: Chance,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._chance = chance
+        self._runner = ThreadRunner("jjq-nodes", 4)
+        self._operators: dict[str, RemoteOperator] = {}
+        traffic = Traffic(clock)
+        loads = Loads(engine, traffic)
+        me = Node(ownership.node, "", chance.token(), settings.journal)
+        self.nodes = Nodes(objects, me, clock, self._runner, loads.total, settings.nodes)
+        self.router = Router(engine.store, ownership, self.nodes, self._peer, clock, traffic)
+        here = OperatorHere(ownership, self.nodes, loads)
+        operator = Operator(here, ownership, self.nodes, self.router, self._operator)
+        self.operator = OperatorVerbs(operator, here)
+
+    def _peer(self, address: str) -> PeerStore:
+        settings = RemoteSettings(PEER_SECONDS, self._settings.tls, direct=False, patient=False, service=PEER)
+        return PeerStore(address, lambda: self._wire(address), settings, self._clock, self._chance)
+
+    def _wire(self, address: str) -> Place | None:
+        """Where the node at this address takes pushes of other nodes; None: not known, or nowhere."""
+        there = [node for node in self.nodes.alive() if node.address == address and node.wire]
+        return Place(there[0].wire, there[0].id) if there else None
+
+    def _operator(self, address: str) -> RemoteOperator:
+        found = self._operators.get(address)
+        if found is None:
+            settings = RemoteSettings(
+                OPERATOR_SECONDS, self._settings.tls, direct=False, patient=False, service=PEER_OPERATOR
+            )
+            found = RemoteOperator(address, settings, clock=self._clock, chance=self._chance)
+            self._operators[address] = found
+        return found
+
+    async def start(self, listens: str, peer_port: int) -> None:
+        """Join, now that it is known where this node listens."""
+        address = self._settings.advertise or _reachable(listens)
+        wire = f"{address.rpartition(':')[0]}:{peer_port}"
+        self.nodes.me = replace(self.nodes.me, address=address, wire=wire)
+        await self.nodes.start()
+
+    async def close(self) -> None:
+        """Leave, and hang up. Before the server stops, so that nobody is sent here any more."""
+        await self.nodes.close()
+
+    async def hang_up(self) -> None:
+        """Close the connections to the other nodes; after the server has stopped."""
+        await self.router.close()
+        for operator in self._operators.values():
+            await operator.close()
+        self._runner.close()
+
+
+def _reachable(listens: str) -> str:
+    """Where others reach a server that listens there, as far as that can be guessed."""
+    host, port = split_address(listens, "listen")
+    return f"{socket.gethostname()}:{port}" if host in _ANY else listens

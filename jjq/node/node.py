@@ -1,0 +1,93 @@
+"""The composition root of a node: from values to objects to the cold store to the hot store.
+
+Used alike by `jjq serve` and by `jjq.open`; everything below is handed its clock, its chance and its
+settings here and asks nobody else for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from coldstore.objects.cache import BlockCache
+from coldstore.objects.open import open_objects
+from coldstore.objects.settings import S3Settings
+from coldstore.shared.chance import Chance
+from coldstore.shared.clock import Clock
+from coldstore.shared.errors import InvalidInput
+from coldstore.shared.limits import BATCH_BYTES_MAX, GIB, MIB
+from coldstore.store import ColdStore
+from hotstore.engine import Engine
+from hotstore.opening import open_engine
+from hotstore.settings import HotSettings
+from sharding import node as member
+from sharding.documents.tenure import JournalKind
+from sharding.limits import JOURNAL_FLUSH_SECONDS
+from sharding.node import Member, MemberSettings
+from sharding.takeover.watch import TenureSettings
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """Where a node keeps things, and how much of them."""
+
+    data: Path
+    cold: str | None = None  # URL of the cold store; by default the folder `cold` in `data`
+    s3: S3Settings | None = None
+    hot: HotSettings = field(default_factory=HotSettings)
+    cache_disk_bytes: int = 4 * GIB  # of blocks fetched from a far store
+    cache_memory_bytes: int = 64 * MIB
+    node: str | None = None  # its name among others; None: it is the only one, and asks nobody
+    journal: JournalKind = "disk"
+    tenure: TenureSettings = field(default_factory=TenureSettings)
+    flush_seconds: float = JOURNAL_FLUSH_SECONDS  # of a journal on object storage
+
+    @property
+    def cold_url(self) -> str:
+        return str(self.data / "cold") if self.cold is None else self.cold
+
+
+async def open_node(settings: NodeSettings, clock: Clock, chance: Chance) -> Engine:
+    """Open a node that is alone; `close` of what is returned, or of its `store`, closes everything."""
+    cold = await _prepare(settings, clock, chance)
+    return await open_engine(settings.data, cold, settings=settings.hot, clock=clock, chance=chance)
+
+
+async def open_member(settings: NodeSettings, clock: Clock, chance: Chance) -> Member:
+    """Open a node among others, or one whose journal is on object storage; `close` closes everything."""
+    cold = await _prepare(settings, clock, chance)
+    hot = settings.hot
+    if settings.journal == "s3":  # larger groups, several of them at once: a put costs much, its bytes little
+        hot = replace(hot, group_bytes_max=BATCH_BYTES_MAX)
+    node = settings.node or "local"
+    wanted = MemberSettings(node, settings.journal, hot, settings.tenure, settings.flush_seconds)
+    return await member.open_member(settings.data, cold, wanted, clock, chance)
+
+
+async def _prepare(settings: NodeSettings, clock: Clock, chance: Chance) -> ColdStore:
+    _make_directory(settings.data)
+    return await asyncio.to_thread(open_cold, settings, clock, chance)
+
+
+def open_cold(settings: NodeSettings, clock: Clock, chance: Chance) -> ColdStore:
+    """The cold store alone; asks the object store whether it is one, so not for an event loop."""
+    objects = open_objects(settings.cold_url, s3=settings.s3, clock=clock, chance=chance)
+    if not settings.cold_url.startswith("s3:") or not settings.cache_disk_bytes:
+        return ColdStore(objects, clock, chance)
+    cache = BlockCache(
+        objects,
+        settings.data / "cache",
+        settings.cache_disk_bytes,
+        settings.cache_memory_bytes,
+        clock,
+        chance,
+    )
+    return ColdStore(objects, clock, chance, cache)
+
+
+def _make_directory(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"cannot use {path} as data directory: {error.strerror}; choose another") from None

@@ -1,0 +1,91 @@
+"""`PeerStore`: the store of another node. Pushes go over the wire between nodes, all else over gRPC.
+
+Where the wire cannot be had, pushes go over gRPC, too. Pushes with an identity must not overtake each other
+when they change over: those that are to go by the wire wait until the stream has answered what it was given.
+The other way there is nothing to wait for, as whatever a broken wire had not answered has failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from coldstore.shared.chance import Chance
+from coldstore.shared.clock import Clock
+from coldstore.shared.errors import Unavailable
+from coldstore.shared.results import Receipt, Stage
+from jjq.remote.peer_connection import Place, Settle, Wire
+from jjq.remote.settings import RemoteSettings
+from jjq.remote.store import RemoteStore, encoded
+from jjq.wire.request import push_request
+from sharding.routing.keyed_lock import Turns
+
+
+class PeerStore(RemoteStore):
+    """See the module's docstring. `where` tells the place of the wire."""
+
+    def __init__(
+        self,
+        address: str,
+        where: Callable[[], Place | None],
+        settings: RemoteSettings,
+        clock: Clock,
+        chance: Chance,
+    ) -> None:
+        super().__init__(address, settings, clock=clock, chance=chance)
+        tls: Callable[[], ssl.SSLContext] | None = None if settings.tls is None else settings.tls.context
+        self._wire = Wire(where, tls, settings.timeout_seconds, clock)
+        self._turns: Turns[None] = Turns()
+
+    async def close(self) -> None:
+        await self._wire.close()
+        await super().close()
+
+    async def push(
+        self,
+        queue: str,
+        payload: pa.RecordBatch,
+        *,
+        producer: str | None = None,
+        sequence: int | None = None,
+        expected_offset: int | None = None,
+        stage: Stage = "synced",
+        serialized: pa.Buffer | None = None,
+    ) -> Receipt:
+        wire = self._wire.at_hand()
+        if producer is not None and (
+            self._turns.waiting(queue) or (wire is not None and self.under_way(queue))
+        ):
+            await self._change_over(queue)
+            wire = self._wire.at_hand()
+        if wire is None:
+            return await super().push(
+                queue,
+                payload,
+                producer=producer,
+                sequence=sequence,
+                expected_offset=expected_offset,
+                stage=stage,
+                serialized=serialized,
+            )
+        request = push_request(queue, stage, producer, sequence, expected_offset)
+        return await wire.push(encoded(request, payload, serialized))
+
+    def relay(self, queue: str, ordered: bool, message: bytes, settle: Settle) -> bool:
+        """Pass on a push as it came, and have `settle` called with what comes of it; False: `push` it."""
+        wire = self._wire.at_hand()
+        if wire is None or (ordered and (self._turns.waiting(queue) or self.under_way(queue))):
+            return False
+        wire.send(message, settle)
+        return True
+
+    async def _change_over(self, queue: str) -> None:
+        seconds = self._settings.timeout_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                await self._turns.take(queue, self.answered)
+        except TimeoutError:
+            raise Unavailable(f"pushes before this one have no answer within {seconds:g} s") from None

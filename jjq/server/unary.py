@@ -1,0 +1,250 @@
+"""The verbs that are one request and one reply: decode, ask the store, encode."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from coldstore.shared.errors import InvalidInput
+from hotstore.port import Popped, Receipt, Store
+from jjq.limits import WAIT_SECONDS_MAX
+from jjq.server.cluster_port import Hint
+from jjq.server.open_streams import Streams
+from jjq.server.shutdown import Drain
+from jjq.v1 import jjq_pb2 as pb
+from jjq.wire import convert
+from jjq.wire.arrow_field import Span
+from jjq.wire.batches import batch_in, encode, opened, parse, queue_of
+from jjq.wire.enums import CONTENT, FORM, STAGE
+from jjq.wire.pages import Page
+
+Verb = Callable[[bytes], Awaitable[bytes]]
+Count = Callable[[int], None]
+
+
+class PushPayload(NamedTuple):
+    """What a request pushes; also serialized, if it came as the store would serialize it."""
+
+    batch: pa.RecordBatch
+    serialized: pa.Buffer | None
+
+
+async def push(store: Store, request: pb.PushRequest, payload: PushPayload, queue: str) -> Receipt:
+    """Append what a request holds; the same for Push and PushStream."""
+    return await store.push(
+        queue,
+        payload.batch,
+        producer=request.producer if request.HasField("producer") else None,
+        sequence=request.sequence if request.HasField("sequence") else None,
+        expected_offset=request.expected_offset if request.HasField("expected_offset") else None,
+        stage=STAGE.word(request.stage),
+        serialized=payload.serialized,
+    )
+
+
+def decode_push(span: Span) -> tuple[pb.PushRequest, PushPayload]:
+    """A push and its payload."""
+    request, stream = open_push(span)
+    return request, payload_of(request, stream)
+
+
+def open_push(span: Span) -> tuple[pb.PushRequest, Span | None]:
+    """A push, its payload not looked into."""
+    request, stream = opened(pb.PushRequest, *span)
+    if request.pushes:
+        raise InvalidInput("pushes stand in a request of a PushStream, and by themselves")
+    return request, stream
+
+
+def payload_of(request: pb.PushRequest, stream: Span | None) -> PushPayload:
+    """The payload of a push, which is not optional."""
+    batch, serialized = batch_in(request, stream)
+    if batch is None:
+        raise InvalidInput("the push has no batch: send elements or arrow")
+    return PushPayload(batch, serialized)
+
+
+async def pop(store: Store, drain: Drain, request: pb.PopRequest) -> Popped:
+    """Take what a request asks for; the same for Pop and PopStream."""
+    FORM.word(request.form)  # an unknown one is refused before anything moves
+    position = request.position if request.HasField("position") else None
+
+    async def take(wait: float) -> Popped:
+        return await store.pop(request.subscriber, request.max or 1, wait, position=position)
+
+    return await _patient(drain, take, request.wait_seconds)
+
+
+def pop_reply(request: pb.PopRequest, popped: Popped, hint: Hint) -> pb.PopResponse:
+    """What to answer, but for the batch."""
+    return pb.PopResponse(position=popped.position, next=popped.next, owner=hint(queue_of(request)))
+
+
+async def _patient(drain: Drain, take: Callable[[float], Awaitable[Popped]], wait: float) -> Popped:
+    """Look at once; wait only if there is nothing, so that a stopping server breaks off nothing else."""
+    if not math.isfinite(wait) or not 0 <= wait <= WAIT_SECONDS_MAX:
+        raise InvalidInput(f"wait_seconds must be between 0 and {WAIT_SECONDS_MAX:g}, not {wait}")
+    popped = await take(0.0)
+    if popped.batch.num_rows or not wait or drain.stopping:
+        return popped
+    return await drain.wait(take(wait))
+
+
+class Verbs:
+    """One method of the service each; `table` maps their names to coroutines from bytes to bytes."""
+
+    def __init__(
+        self, store: Store, streams: Streams, drain: Drain, hint: Hint, count: Callable[[str], Count]
+    ) -> None:
+        self._store = store
+        self._hint = hint
+        self._streams = streams
+        self._drain = drain
+        self._pushed, self._popped, self._peeked = count("Push"), count("Pop"), count("Peek")
+
+    def table(self) -> dict[str, Verb]:
+        plain: list[tuple[str, Any, Callable[[Any], Awaitable[Any]]]] = [
+            ("CreateQueue", pb.CreateQueueRequest, self._create_queue),
+            ("GetQueue", pb.GetQueueRequest, self._get_queue),
+            ("ListQueues", pb.ListQueuesRequest, self._list_queues),
+            ("CreateSubscriber", pb.CreateSubscriberRequest, self._create_subscriber),
+            ("GetSubscriber", pb.GetSubscriberRequest, self._get_subscriber),
+            ("ListSubscribers", pb.ListSubscribersRequest, self._list_subscribers),
+            ("DeleteSubscriber", pb.DeleteSubscriberRequest, self._delete_subscriber),
+            ("Seek", pb.SeekRequest, self._seek),
+            ("Sleep", pb.SleepRequest, self._sleep),
+            ("Wakeup", pb.WakeupRequest, self._wakeup),
+            ("Confirm", pb.ConfirmRequest, self._confirm),
+            ("ListBlocks", pb.ListBlocksRequest, self._list_blocks),
+        ]
+        table: dict[str, Verb] = {name: self._plain(kind, verb) for name, kind, verb in plain}
+        return table | {"Push": self._push, "Pop": self._pop, "Peek": self._peek}
+
+    # Queues ---------------------------------------------------------------------------------------
+
+    async def _create_queue(self, request: pb.CreateQueueRequest) -> pb.CreateQueueResponse:
+        found = await self._store.create_queue(
+            request.name,
+            content=CONTENT.word(request.content),
+            block_bytes=request.block_bytes if request.HasField("block_bytes") else None,
+            block_seconds=request.block_seconds if request.HasField("block_seconds") else None,
+        )
+        return pb.CreateQueueResponse(queue=convert.queue_out(found))
+
+    async def _get_queue(self, request: pb.GetQueueRequest) -> pb.GetQueueResponse:
+        by = request.WhichOneof("by")
+        if by is None:
+            raise InvalidInput("say which queue: give its name or one of its subscribers")
+        if by == "subscriber" and "/" not in request.subscriber:
+            raise InvalidInput(f"subscriber {request.subscriber!r} is not an id: write <queue>/<name>")
+        if by == "name" and "/" in request.name:
+            raise InvalidInput(
+                f"queue name {request.name!r} has a slash: give an id of a subscriber as subscriber"
+            )
+        found = await self._store.get_queue(request.subscriber if by == "subscriber" else request.name)
+        return pb.GetQueueResponse(queue=convert.queue_out(found))
+
+    async def _list_queues(self, request: pb.ListQueuesRequest) -> pb.ListQueuesResponse:
+        page = Page.asked("queues", request.page_size, request.page_token)
+        found = await self._store.list_queues(after=page.place, limit=page.limit)
+        queues, token = page.cut(found, lambda queue: queue.name)
+        return pb.ListQueuesResponse(queues=[convert.queue_out(q) for q in queues], next_page_token=token)
+
+    async def _list_blocks(self, request: pb.ListBlocksRequest) -> pb.ListBlocksResponse:
+        page = Page.asked(f"blocks {request.queue}", request.page_size, request.page_token)
+        found = await self._store.list_blocks(request.queue, from_offset=page.offset, limit=page.limit)
+        blocks, token = page.cut(found, lambda block: block.last_offset + 1)
+        return pb.ListBlocksResponse(blocks=[convert.block_out(b) for b in blocks], next_page_token=token)
+
+    # Subscribers ----------------------------------------------------------------------------------
+
+    async def _create_subscriber(self, request: pb.CreateSubscriberRequest) -> pb.CreateSubscriberResponse:
+        found = await self._store.create_subscriber(
+            request.queue,
+            request.name or None,
+            request.start or "end",
+            clamp=request.clamp,
+            dry_run=request.dry_run,
+        )
+        return pb.CreateSubscriberResponse(subscriber=convert.subscriber_out(found))
+
+    async def _get_subscriber(self, request: pb.GetSubscriberRequest) -> pb.GetSubscriberResponse:
+        found = await self._store.get_subscriber(request.subscriber)
+        return pb.GetSubscriberResponse(subscriber=convert.subscriber_out(found))
+
+    async def _list_subscribers(self, request: pb.ListSubscribersRequest) -> pb.ListSubscribersResponse:
+        page = Page.asked(f"subscribers {request.queue}", request.page_size, request.page_token)
+        found = await self._store.list_subscribers(request.queue or None, after=page.place, limit=page.limit)
+        some, token = page.cut(found, lambda subscriber: subscriber.id)
+        subscribers = [convert.subscriber_out(s) for s in some]
+        return pb.ListSubscribersResponse(subscribers=subscribers, next_page_token=token)
+
+    async def _delete_subscriber(self, request: pb.DeleteSubscriberRequest) -> pb.DeleteSubscriberResponse:
+        await self._store.delete_subscriber(request.subscriber)
+        self._streams.deleted(request.subscriber)
+        return pb.DeleteSubscriberResponse()
+
+    async def _seek(self, request: pb.SeekRequest) -> pb.SeekResponse:
+        async with self._streams.moving(request.subscriber, request.dry_run) as moved:
+            found = await self._store.seek(
+                request.subscriber, request.start, clamp=request.clamp, dry_run=request.dry_run
+            )
+            moved(found.offset)
+        return pb.SeekResponse(subscriber=convert.subscriber_out(found))
+
+    async def _sleep(self, request: pb.SleepRequest) -> pb.SleepResponse:
+        return pb.SleepResponse(
+            subscriber=convert.subscriber_out(await self._store.sleep(request.subscriber))
+        )
+
+    async def _wakeup(self, request: pb.WakeupRequest) -> pb.WakeupResponse:
+        return pb.WakeupResponse(
+            subscriber=convert.subscriber_out(await self._store.wakeup(request.subscriber))
+        )
+
+    async def _confirm(self, request: pb.ConfirmRequest) -> pb.ConfirmResponse:
+        await self._store.confirm(request.subscriber, request.offset)
+        return pb.ConfirmResponse()
+
+    # Elements -------------------------------------------------------------------------------------
+
+    async def _push(self, raw: bytes) -> bytes:
+        request, payload = decode_push(Span(raw, 0, len(raw)))
+        receipt = await push(self._store, request, payload, request.queue)
+        self._pushed(payload.batch.num_rows)
+        reply = pb.PushResponse(receipt=convert.receipt_out(receipt), owner=self._hint(request.queue))
+        return reply.SerializeToString()
+
+    async def _pop(self, raw: bytes) -> bytes:
+        request = parse(pb.PopRequest, raw)
+        popped = await pop(self._store, self._drain, request)
+        self._popped(popped.batch.num_rows)
+        return encode(pop_reply(request, popped, self._hint), popped.batch, FORM.word(request.form))
+
+    async def _peek(self, raw: bytes) -> bytes:
+        request = parse(pb.PeekRequest, raw)
+        form = FORM.word(request.form)
+
+        async def peek(wait: float) -> Popped:
+            return await self._store.peek(request.subscriber, request.max or 1, wait)
+
+        popped = await _patient(self._drain, peek, request.wait_seconds)
+        self._peeked(popped.batch.num_rows)
+        reply = pb.PeekResponse(
+            position=popped.position, next=popped.next, owner=self._hint(queue_of(request))
+        )
+        return encode(reply, popped.batch, form)
+
+    def _plain(self, kind: Any, verb: Callable[[Any], Awaitable[Any]]) -> Verb:
+        async def call(raw: bytes) -> bytes:
+            request = parse(kind, raw)
+            reply = await verb(request)
+            queue = queue_of(request)
+            if queue and (owner := self._hint(queue)):
+                reply.owner = owner
+            return bytes(reply.SerializeToString())
+
+        return call

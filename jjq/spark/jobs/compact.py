@@ -1,0 +1,73 @@
+"""`compact`: merge the young blocks of many queues into final ones, a queue per task.
+
+Beside live writers: whoever merges or writes at the same time, the commit protocol (coldstore/queue/commit.py)
+decides, and whoever comes late finds the block there. Killed anywhere, it leaves a file that the next
+merge adopts. A task holds one block's worth of elements at a time, whatever it merges in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from coldstore.objects.settings import S3Settings
+from jjq.spark import cold
+from jjq.spark.jobs import tasks
+from jjq.spark.jobs.failure import Failure
+from jjq.spark.jobs.tasks import Progress, silent
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What became of one queue."""
+
+    queue: str
+    young: int = 0  # blocks there were
+    left: int = 0  # … and are, not due yet or just written
+    blocks: int = 0  # final blocks made here
+    elements: int = 0
+    stored_bytes: int = 0
+    error: str | None = None
+
+
+def compact(
+    spark: SparkSession,
+    root: str,
+    queues: Sequence[str] = (),
+    *,
+    everything: bool = False,
+    s3: S3Settings | None = None,
+    progress: Progress = silent,
+) -> list[Compacted]:
+    """Merge what is due in these queues, or in all; `everything`: also what is not due yet."""
+    s3 = s3 or S3Settings()
+    store = cold.store(root, s3)
+    for name in queues:
+        store.shelf(name)  # a name that nobody knows is said before anything is done
+    names = list(queues) or store.queue_names()
+    work = partial(compact_queue, root, s3, everything)
+    results = tasks.run(spark, "compact", names, work, progress)
+    return [
+        Compacted(name, error=found.message) if isinstance(found, Failure) else found
+        for name, found in zip(names, results, strict=True)
+    ]
+
+
+def compact_queue(root: str, s3: S3Settings, everything: bool, name: str) -> Compacted:
+    """One task."""
+    queue = cold.store(root, s3).open_queue(name)
+    young = len(queue.list_blocks().young)
+    merged = queue.merge(everything=everything)
+    return Compacted(
+        name,
+        young,
+        len(queue.list_blocks().young),
+        len(merged),
+        sum(block.count for block in merged),
+        sum(block.stored_bytes for block in merged),
+    )

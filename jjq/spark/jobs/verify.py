@@ -1,0 +1,89 @@
+"""`verify`: every file of a store, section by section on executors (coldstore/queue/sections.py), joined in the driver.
+
+Three rounds: executors list each queue and cut it into sections; executors check the sections; the driver joins
+what they found by the first and last block of each, and executors compare the folders of data with that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from coldstore.block.files import Shelf
+from coldstore.layout.queue_settings import QueueSettings
+from coldstore.objects.settings import S3Settings
+from coldstore.queue import sections, verify
+from coldstore.queue.sections import Part, Plan, Section
+from coldstore.queue.verify import Joined, Report
+from coldstore.shared.errors import DataLoss
+from jjq.spark import cold
+from jjq.spark.jobs import tasks
+from jjq.spark.jobs.limits import SECTION_BLOCKS
+from jjq.spark.jobs.tasks import Progress, silent
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Planned(NamedTuple):
+    """A queue that can be verified."""
+
+    settings: QueueSettings
+    plan: Plan
+
+
+class Store(NamedTuple):
+    """Where everything is, as executors need to know it."""
+
+    root: str
+    s3: S3Settings
+
+    def shelf(self, settings: QueueSettings) -> Shelf:
+        return Shelf(cold.objects(self.root, self.s3), settings)
+
+
+def verify_store(
+    spark: SparkSession,
+    root: str,
+    queues: Sequence[str] = (),
+    *,
+    s3: S3Settings | None = None,
+    section_blocks: int = SECTION_BLOCKS,
+    progress: Progress = silent,
+) -> list[Report]:
+    """A report for each of these queues, or for all."""
+    where = Store(root, s3 or S3Settings())
+    names = list(queues) or cold.store(*where).queue_names()
+    planned = tasks.all_done(tasks.run(spark, "verify", names, partial(_plan, where, section_blocks)))
+    sound = [found for found in planned if isinstance(found, Planned)]
+    work = [(found.settings, each) for found in sound for each in found.plan.sections]
+    parts = iter(tasks.all_done(tasks.run(spark, "verify", work, partial(_check, where), progress)))
+    joined = [
+        verify.join(where.shelf(settings), plan, list(islice(parts, len(plan.sections))))
+        for settings, plan in sound
+    ]
+    settled = [(found.settings, each) for found, each in zip(sound, joined, strict=True)]
+    reports = tasks.all_done(tasks.run(spark, "verify", settled, partial(_finish, where)))
+    reports += [found for found in planned if isinstance(found, Report)]
+    place = {name: at for at, name in enumerate(names)}
+    return sorted(reports, key=lambda report: place[report.queue])
+
+
+def _plan(where: Store, section_blocks: int, name: str) -> Planned | Report:
+    try:
+        shelf = cold.store(*where).shelf(name)
+    except DataLoss as loss:
+        return verify.unreadable(name, loss)
+    return Planned(shelf.settings, sections.plan(shelf, section_blocks))
+
+
+def _check(where: Store, item: tuple[QueueSettings, Section]) -> Part:
+    settings, each = item
+    return sections.check(where.shelf(settings), each)
+
+
+def _finish(where: Store, item: tuple[QueueSettings, Joined]) -> Report:
+    settings, joined = item
+    return verify.finish(where.shelf(settings), joined)

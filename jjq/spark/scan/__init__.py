@@ -1,0 +1,1 @@
+"""Reading blocks and the tail as a table."""

@@ -1,0 +1,61 @@
+"""Reading a range of a queue as a table: filters on offset and timestamp decide which blocks are opened.
+
+Spark tells a Python source which filters there are but not which columns are used, so columns are
+chosen by the option `columns`, or by a schema given to Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter
+from pyspark.sql.types import StructType
+
+from jjq.spark.faults import one_line
+from jjq.spark.options import STREAM_NAMES, Options
+from jjq.spark.scan.bounds import Bounds
+from jjq.spark.scan.partition import Partition
+from jjq.spark.scan.plan import Span, View
+from jjq.spark.schema import arrow_schema, spark_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import InputPartition
+
+
+def found(given: Mapping[str, str]) -> tuple[StructType, Span | None]:
+    """The schema of the queue that the options name, without the columns that they leave out; and the range
+    that they mean at this moment, where that is certain."""
+    options = Options.parse(given, also=STREAM_NAMES)
+    with closing(View(options)) as view:
+        # A stream begins there only once; the subscriber may be gone when it is started again.
+        span = None if options.start.startswith("subscriber:") else view.span()
+        return spark_schema(view.settings.content, options.columns), span
+
+
+class Reader(DataSourceReader):
+    """One query: planned in a Python process of the driver, read on executors."""
+
+    def __init__(self, given: Mapping[str, str], schema: StructType, span: Span | None = None) -> None:
+        self._options = Options.parse(given)
+        self._asked = schema
+        self._span = span
+        self._bounds = Bounds()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self._bounds, left = self._bounds.narrowed(filters)
+        return left
+
+    def partitions(self) -> list[InputPartition]:
+        with one_line(), closing(View(self._options)) as view:
+            wanted = arrow_schema(self._asked, view.settings.content)
+            span = self._bounds.within(self._span or view.span())
+            return list(view.partitions(span, wanted, self._bounds.times))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # Where nothing is to be read Spark makes up a partition of its own.
+        if isinstance(partition, Partition):
+            with one_line():
+                yield from partition.batches()

@@ -1,0 +1,1 @@
+"""Following a queue as a stream."""

@@ -1,0 +1,82 @@
+"""Queues, subscribers, receipts and blocks: the port's types to messages, and back."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from coldstore.shared.results import BlockInfo, QueueInfo, Receipt, Resolved, SubscriberInfo
+from jjq.v1 import jjq_pb2 as pb
+from jjq.wire.enums import BLOCK, CONTENT, STAGE
+
+_QUEUE = (
+    "id", "name", "block_bytes", "block_seconds", "created_us", "first_offset", "next_offset",
+    "cold_offset", "subscribers",
+)  # fmt: skip
+_RESOLVED = ("offset", "timestamp_us", "first_offset", "next_offset", "rule")
+_SUBSCRIBER = (
+    "id", "name", "queue", "offset", "previous", "block", "start", "created_us", "asleep", "lag",
+)  # fmt: skip
+_BLOCK = (
+    "id", "first_offset", "last_offset", "count", "loaded", "min_timestamp_us", "max_timestamp_us",
+    "raw_bytes", "stored_bytes", "sha256", "key", "subscribers",
+)  # fmt: skip
+_OPTIONAL = {"timestamp_us", "stored_bytes", "sha256", "key"}
+
+
+def _fields(source: object, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(source, name) for name in names}
+
+
+def _read(message: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        name: None if name in _OPTIONAL and not message.HasField(name) else getattr(message, name)
+        for name in names
+    }
+
+
+def queue_out(info: QueueInfo) -> pb.Queue:
+    return pb.Queue(content=cast("pb.Content", CONTENT.number(info.content)), **_fields(info, _QUEUE))
+
+
+def queue_in(message: pb.Queue) -> QueueInfo:
+    return QueueInfo(content=CONTENT.word(message.content), **_read(message, _QUEUE))
+
+
+def subscriber_out(info: SubscriberInfo) -> pb.Subscriber:
+    message = pb.Subscriber(**_fields(info, _SUBSCRIBER))
+    if info.resolved is not None:
+        message.resolved.CopyFrom(pb.Resolved(**_fields(info.resolved, _RESOLVED)))
+    return message
+
+
+def subscriber_in(message: pb.Subscriber) -> SubscriberInfo:
+    resolved = Resolved(**_read(message.resolved, _RESOLVED)) if message.HasField("resolved") else None
+    return SubscriberInfo(resolved=resolved, **_read(message, _SUBSCRIBER))
+
+
+def receipt_out(receipt: Receipt) -> pb.Receipt:
+    return pb.Receipt(
+        first_offset=receipt.first_offset,
+        count=receipt.count,
+        timestamp_us=receipt.timestamp_us,
+        stage=cast("pb.Stage", STAGE.number(receipt.stage)),
+        duplicate=receipt.duplicate,
+    )
+
+
+def receipt_in(message: pb.Receipt) -> Receipt:
+    return Receipt(
+        message.first_offset,
+        message.count,
+        message.timestamp_us,
+        STAGE.word(message.stage),
+        message.duplicate,
+    )
+
+
+def block_out(info: BlockInfo) -> pb.Block:
+    return pb.Block(kind=cast("pb.BlockKind", BLOCK.number(info.kind)), **_fields(info, _BLOCK))
+
+
+def block_in(message: pb.Block) -> BlockInfo:
+    return BlockInfo(kind=cast("Any", BLOCK.word(message.kind)), **_read(message, _BLOCK))

@@ -1,0 +1,53 @@
+"""Making requests of what callers gave: what protobuf cannot hold, or would take for a default, is refused."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
+
+from coldstore.shared.errors import InvalidInput
+from coldstore.shared.results import Stage
+from jjq.v1 import jjq_pb2 as pb
+from jjq.wire.enums import STAGE
+
+M = TypeVar("M", bound=Message)
+
+
+def made(kind: type[M], /, **fields: Any) -> M:
+    """A message with these fields; None leaves one out."""
+    try:
+        return kind(**fields)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"the request cannot be sent: {error}") from None
+
+
+def push_request(
+    queue: str,
+    stage: Stage,
+    producer: str | None = None,
+    sequence: int | None = None,
+    expected_offset: int | None = None,
+) -> pb.PushRequest:
+    """A push, but for what it pushes."""
+    return made(
+        pb.PushRequest,
+        queue=queue,
+        producer=producer,
+        sequence=sequence,
+        expected_offset=expected_offset,
+        stage=STAGE.number(stage),
+    )
+
+
+def refuse_empty(**texts: str) -> None:
+    """On the wire an empty text stands for the default, which is not what a caller of ours means by it."""
+    for name, text in texts.items():
+        if text == "":
+            raise InvalidInput(f"{name} is empty: give one, or leave it out")
+
+
+def at_least_one(number: int) -> int:
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise InvalidInput(f"max must be a whole number from 1 on, not {number!r}")
+    return number

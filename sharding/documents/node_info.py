@@ -1,0 +1,82 @@
+"""A node's own document: where it is, that it is alive, and how much it has to do.
+
+cluster/nodes/<id>.json, written by the node alone, a compare-and-swap every few seconds
+
+{"address":"10.0.0.7:7575",    where the others, and clients that follow hints, reach it
+ "beat":1234,                  counts up; whoever sees it change knows that the node is alive
+ "check":"<hex>",              see document.py
+ "draining":false,             it is being emptied: nothing new goes there
+ "format":1,
+ "incarnation":"<32 hex>",     one run of the process; another one means that the node was restarted
+ "journal":"s3",               disk | s3: whether others can take over what it has acknowledged
+ "load":[0,0.0,0,1],           bytes of history, traffic in bytes a second, memory, shards
+ "node":"node-1",
+ "wire":"10.0.0.7:40123"}      where other nodes push to it
+
+There is no time in it: clocks of different machines need not agree, and nothing may depend on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from coldstore.layout import paths, sealed_json
+from coldstore.shared.errors import DataLoss
+from sharding.documents.load import Load
+from sharding.documents.tenure import JournalKind
+
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What a node says of itself."""
+
+    id: str
+    address: str
+    incarnation: str
+    journal: JournalKind = "disk"
+    beat: int = 0
+    draining: bool = False
+    load: Load = Load(count=0)  # noqa: RUF009 - it is frozen
+    wire: str = ""  # where other nodes push to it; empty: it has no such place
+
+
+def encode(node: Node) -> bytes:
+    load = node.load
+    return sealed_json.seal(
+        {
+            "address": node.address,
+            "beat": node.beat,
+            "draining": node.draining,
+            "incarnation": node.incarnation,
+            "journal": node.journal,
+            "load": [load.bytes, load.traffic, load.memory, load.count],
+            "node": node.id,
+            "wire": node.wire,
+        },
+        FORMAT,
+    )
+
+
+def decode(data: bytes, key: str) -> Node:
+    """The node, or `DataLoss` naming the key."""
+    fields = sealed_json.unseal(data, key, FORMAT)
+    try:
+        load = fields["load"]
+        found = Node(
+            id=fields["node"],
+            address=fields["address"],
+            incarnation=fields["incarnation"],
+            journal="s3" if fields["journal"] == "s3" else "disk",
+            beat=fields["beat"],
+            draining=fields["draining"],
+            load=Load(load[0], load[1], load[2], load[3]),
+            wire=fields.get("wire", ""),  # nodes of earlier releases have none
+        )
+    except (KeyError, TypeError, IndexError):
+        found = None
+    if found is None or found.id != paths.node_id(key):
+        raise DataLoss(f"{key} is not the document of a node; delete it, nodes write theirs anew", key=key)
+    return found

@@ -1,0 +1,215 @@
+"""The tenure of a node: one document that says which process is the node, and whether it still is.
+
+cluster/tenures/<node>.json, changed by compare-and-swap only
+
+{"beat":417,                      grows while the node lives; others watch it, by their own clocks
+ "boundary":8300,                 nothing in the journal before this number is needed
+ "by":null,                       who ended the tenure
+ "check":"<hex>", "format":1,
+ "estates":[[1,4,0,8129]],        journals of tenures that were ended and are not taken over in full:
+                                  first run, last run, first number, number of the fence that ends it
+ "journal":"s3",                  disk | s3
+ "node":"n1",
+ "run":6,                         grows with every process that is this node
+ "since":5,                       the runs since..run are one tenure: what they owned, this one owns
+ "state":"open",                  open → ended (by another node) → settled (nothing left to take over)
+ "token":"<32 hex digits>"}       the process
+
+A process that starts as node X makes itself the next run. If X was open, the tenure goes on: no other
+node can have taken a queue of it, so everything that X owned is its own without a look at a single
+shards document. If another node has ended it, a new tenure begins (`since` = `run`), and what X owned is
+an *estate*, taken over queue by queue, by X like by anyone.
+
+Others may take queues from a run only when its tenure is over (`is_over`). The owner asks `check` after
+each journal put, before it acknowledges: the one document covers all its queues.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, NamedTuple
+
+from coldstore.layout import paths, sealed_json
+from coldstore.objects.port import ObjectStore
+from coldstore.shared.errors import Conflict, DataLoss, Fenced, InvalidInput, NotFound
+
+FORMAT: Final = 1
+
+State = Literal["open", "ended", "settled"]
+JournalKind = Literal["disk", "s3"]
+
+_TRIES: Final = 32
+
+
+class Estate(NamedTuple):
+    """The journal that a tenure left behind: of the runs since..run, numbers first..end."""
+
+    since: int
+    run: int
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tenure:
+    """What a tenure document says."""
+
+    node: str
+    run: int
+    since: int
+    token: str
+    journal: JournalKind
+    state: State = "open"
+    boundary: int = 0
+    estates: tuple[Estate, ...] = ()
+    by: str | None = None
+    beat: int = 0
+
+    def is_over(self, run: int) -> bool:
+        """Whether a queue that was owned in this run has lost its owner."""
+        return run < self.since or (run <= self.run and self.state != "open")
+
+
+class Found(NamedTuple):
+    """A document, and the version of the object that it was read from."""
+
+    tenure: Tenure
+    etag: str
+
+
+def read(objects: ObjectStore, node: str) -> Found | None:
+    """The tenure of a node; None if there never was one."""
+    key = paths.tenure(node)
+    try:
+        found = objects.get(key)
+    except NotFound:
+        return None
+    return Found(decode(found.data, key), found.etag)
+
+
+def swap(objects: ObjectStore, found: Found, new: Tenure) -> Found:
+    """Replace the document that was read; `Conflict` if it changed since."""
+    return Found(new, objects.put_if_match(paths.tenure(new.node), encode(new), found.etag))
+
+
+def end(objects: ObjectStore, found: Found, by: str) -> Found:
+    """End the tenure that was read, in the very state in which it was read; `Conflict` if it moved on."""
+    return swap(objects, found, replace(found.tenure, state="ended", by=by, beat=found.tenure.beat + 1))
+
+
+def settle(objects: ObjectStore, node: str, estate: Estate) -> None:
+    """Nothing of this estate is needed any more: forget it. Repeating is no error."""
+    for _ in range(_TRIES):
+        found = read(objects, node)
+        if found is None:
+            return
+        now = found.tenure
+        if now.run == estate.run and now.state == "ended":
+            new = replace(now, state="settled", boundary=estate.end)
+        else:
+            new = replace(now, estates=tuple(e for e in now.estates if e.run != estate.run))
+        if new == now:
+            return
+        try:
+            swap(objects, found, replace(new, beat=now.beat + 1))
+        except Conflict:
+            continue
+        return
+    raise Conflict(f"the tenure of node {node} keeps changing: try again")
+
+
+class Held:
+    """This process's own tenure. Safe to use from several threads."""
+
+    def __init__(self, objects: ObjectStore, tenure: Tenure) -> None:
+        self._objects = objects
+        self._lock = threading.Lock()
+        self.tenure = tenure
+
+    @property
+    def node(self) -> str:
+        return self.tenure.node
+
+    @property
+    def run(self) -> int:
+        return self.tenure.run
+
+    @property
+    def token(self) -> bytes:
+        return bytes.fromhex(self.tenure.token)
+
+    def check(self) -> None:
+        """Return if this process was still the node at a moment after the call began, else `Fenced`."""
+        self._mine(read(self._objects, self.node))
+
+    def beat(self) -> None:
+        """Show that we live; `Fenced` if the tenure is over."""
+        self._change(lambda now: replace(now, beat=now.beat + 1))
+
+    def advance(self, boundary: int) -> None:
+        """Say durably that nothing before `boundary` is needed; `Fenced` if that is not ours to say any more."""
+        self._change(lambda now: replace(now, boundary=max(now.boundary, boundary)))
+
+    def _change(self, make: Callable[[Tenure], Tenure]) -> None:
+        with self._lock:
+            for _ in range(_TRIES):
+                found = self._mine(read(self._objects, self.node))
+                new = make(found.tenure)
+                try:
+                    self.tenure = swap(self._objects, found, new).tenure if new != found.tenure else new
+                except Conflict:
+                    continue
+                return
+        raise Conflict(f"the tenure of node {self.node} keeps changing: is another process using this name?")
+
+    def _mine(self, found: Found | None) -> Found:
+        if found is None or found.tenure.token != self.tenure.token or found.tenure.state != "open":
+            by = None if found is None else found.tenure.by
+            raise Fenced(
+                f"this process is not node {self.node} any more: "
+                + (f"node {by} has taken its queues over" if by else "another process has its name")
+                + "; start it again",
+                owner=by,
+            )
+        return found
+
+
+def encode(tenure: Tenure) -> bytes:
+    fields = {
+        "beat": tenure.beat,
+        "boundary": tenure.boundary,
+        "by": tenure.by,
+        "estates": [list(estate) for estate in tenure.estates],
+        "journal": tenure.journal,
+        "node": tenure.node,
+        "run": tenure.run,
+        "since": tenure.since,
+        "state": tenure.state,
+        "token": tenure.token,
+    }
+    return sealed_json.seal(fields, FORMAT)
+
+
+def decode(data: bytes | memoryview, key: str) -> Tenure:
+    """The tenure at `key`, or `DataLoss` naming it."""
+    fields: dict[str, Any] = sealed_json.unseal(data, key, FORMAT)
+    try:
+        tenure = Tenure(
+            node=paths.check_name(fields["node"], "node"),
+            run=fields["run"],
+            since=fields["since"],
+            token=fields["token"],
+            journal=fields["journal"],
+            state=fields["state"],
+            boundary=fields["boundary"],
+            estates=tuple(Estate(*estate) for estate in fields["estates"]),
+            by=fields["by"],
+            beat=fields["beat"],
+        )
+    except (KeyError, TypeError, InvalidInput) as error:
+        raise DataLoss(f"{key} does not describe a tenure: {error}", key=key) from error
+    if paths.tenure(tenure.node) != key or not 1 <= tenure.since <= tenure.run:
+        raise DataLoss(f"{key} describes node {tenure.node!r}, run {tenure.run}: swapped files?", key=key)
+    return tenure

@@ -1,0 +1,1 @@
+"""What an operator asks for: plans, moves, drains."""

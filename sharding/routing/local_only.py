@@ -1,0 +1,187 @@
+"""The store of this node as other nodes ask for it: it serves, or refuses with `Fenced`; it never forwards.
+
+That is the protection against loops: requests between nodes end here, whoever is mistaken. It also
+counts what is served, by queue, for placement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, suppress
+from typing import Any, TypeVar, cast
+
+import pyarrow as pa
+
+from coldstore.shared.errors import Fenced, OutOfRange
+from coldstore.shared.results import queue_part
+from coldstore.start_points import named_offset
+from hotstore.port import BlockInfo, Popped, QueueInfo, Receipt, Stage, Store, SubscriberInfo
+from sharding.ports import Ownership
+from sharding.routing.traffic import Traffic
+
+T = TypeVar("T")
+
+
+class Here:
+    """Verbs of `hotstore.port.Store`; each names its queue and what to ask of the store that has it."""
+
+    def __init__(self, local: Store, ownership: Ownership, traffic: Traffic) -> None:
+        self.local = local
+        self._ownership = ownership
+        self._traffic = traffic
+
+    async def _ask(self, queue: str, call: Callable[[Store], Awaitable[T]], *, safe: bool = True) -> T:
+        """Let the store that has `queue` answer; `safe` calls may happen twice."""
+        return await call(self.local)
+
+    # Queues ---------------------------------------------------------------------------------------
+
+    async def create_queue(
+        self,
+        name: str,
+        *,
+        content: str = "bytes",
+        block_bytes: int | None = None,
+        block_seconds: float | None = None,
+    ) -> QueueInfo:
+        return await self._ask(
+            name,
+            lambda store: store.create_queue(
+                name, content=content, block_bytes=block_bytes, block_seconds=block_seconds
+            ),
+        )
+
+    async def get_queue(self, name: str) -> QueueInfo:
+        return await self._ask(queue_of(name), lambda store: store.get_queue(name))
+
+    async def list_queues(self, *, after: str = "", limit: int | None = None) -> list[QueueInfo]:
+        return await self.local.list_queues(after=after, limit=limit)
+
+    async def list_blocks(
+        self, queue: str, *, from_offset: int = 0, limit: int | None = None
+    ) -> list[BlockInfo]:
+        return await self._ask(
+            queue, lambda store: store.list_blocks(queue, from_offset=from_offset, limit=limit)
+        )
+
+    # Subscribers ----------------------------------------------------------------------------------
+
+    async def create_subscriber(
+        self,
+        queue: str,
+        name: str | None = None,
+        start: str = "end",
+        *,
+        clamp: bool = False,
+        dry_run: bool = False,
+    ) -> SubscriberInfo:
+        return await self._ask(
+            queue,
+            lambda store: store.create_subscriber(queue, name, start, clamp=clamp, dry_run=dry_run),
+            safe=dry_run or name is not None,
+        )
+
+    async def get_subscriber(self, subscriber: str) -> SubscriberInfo:
+        return await self._ask(queue_of(subscriber), lambda store: store.get_subscriber(subscriber))
+
+    async def list_subscribers(
+        self, queue: str | None = None, *, after: str = "", limit: int | None = None
+    ) -> list[SubscriberInfo]:
+        if queue is None:
+            return await self.local.list_subscribers(after=after, limit=limit)
+        return await self._ask(queue, lambda store: store.list_subscribers(queue, after=after, limit=limit))
+
+    async def delete_subscriber(self, subscriber: str) -> None:
+        # A second attempt could tell of a success as if it were none.
+        await self._ask(queue_of(subscriber), lambda store: store.delete_subscriber(subscriber), safe=False)
+
+    async def seek(
+        self, subscriber: str, start: str, *, clamp: bool = False, dry_run: bool = False
+    ) -> SubscriberInfo:
+        return await self._ask(
+            queue_of(subscriber), lambda store: store.seek(subscriber, start, clamp=clamp, dry_run=dry_run)
+        )
+
+    async def sleep(self, subscriber: str) -> SubscriberInfo:
+        return await self._ask(queue_of(subscriber), lambda store: store.sleep(subscriber))
+
+    async def wakeup(self, subscriber: str) -> SubscriberInfo:
+        return await self._ask(queue_of(subscriber), lambda store: store.wakeup(subscriber))
+
+    # Elements -------------------------------------------------------------------------------------
+
+    async def push(
+        self,
+        queue: str,
+        payload: pa.RecordBatch,
+        *,
+        producer: str | None = None,
+        sequence: int | None = None,
+        expected_offset: int | None = None,
+        stage: Stage = "synced",
+        serialized: pa.Buffer | None = None,
+    ) -> Receipt:
+        receipt = await self.local.push(
+            queue,
+            payload,
+            producer=producer,
+            sequence=sequence,
+            expected_offset=expected_offset,
+            stage=stage,
+            serialized=serialized,
+        )
+        self._traffic.count(queue, receipt.count)
+        return receipt
+
+    async def pop(
+        self, subscriber: str, max: int = 1, wait: float = 0.0, *, position: int | None = None
+    ) -> Popped:
+        popped = await self._ask(
+            queue_of(subscriber),
+            lambda store: store.pop(subscriber, max, wait, position=position),
+            safe=position is not None,
+        )
+        self._traffic.count(queue_of(subscriber), popped.next - popped.position)
+        return popped
+
+    async def peek(self, subscriber: str, max: int = 1, wait: float = 0.0) -> Popped:
+        return await self._ask(queue_of(subscriber), lambda store: store.peek(subscriber, max, wait))
+
+    async def confirm(self, subscriber: str, offset: int) -> None:
+        await self._ask(queue_of(subscriber), lambda store: store.confirm(subscriber, offset))
+
+    async def read(
+        self, queue: str, start: str = "beginning", end: str | None = None, *, follow: bool = False
+    ) -> AsyncGenerator[pa.RecordBatch, None]:
+        """Between two offsets also of queues that others own: history is on object storage for everyone."""
+        first, last = named_offset(start), named_offset(end)
+        if not self._ownership.owns(queue) and first is not None and last is not None:
+            history = counted(self._ownership.read_history(queue, first, last), queue, self._traffic)
+            with suppress(OutOfRange):  # before the first element: not all of it is history, the owner has it
+                async for batch in history:
+                    yield batch
+                return
+        async for batch in counted(self.local.read(queue, start, end, follow=follow), queue, self._traffic):
+            yield batch
+
+
+async def counted(
+    source: AsyncIterator[pa.RecordBatch], queue: str, traffic: Traffic
+) -> AsyncGenerator[pa.RecordBatch, None]:
+    async with aclosing(cast("Any", source)) as batches:
+        async for batch in batches:
+            traffic.count(queue, batch.num_rows)
+            yield batch
+
+
+def queue_of(name: str) -> str:
+    """As `queue_part`; what is no text goes on to the store, which says what is wrong with it."""
+    return queue_part(name) if isinstance(name, str) else name
+
+
+def refused(queue: str, owner: str | None) -> Fenced:
+    """What a client is told that cannot be served here nor elsewhere at the moment."""
+    return Fenced(
+        f"queue {queue} is changing hands between nodes: ask again" + (f", at {owner}" if owner else ""),
+        owner=owner,
+    )

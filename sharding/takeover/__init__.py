@@ -1,0 +1,1 @@
+"""How a node gains and loses queues."""

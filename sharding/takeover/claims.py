@@ -1,0 +1,123 @@
+"""Whose a queue is, by its shards document: what the hot store asks when it opens a queue (`hotstore.queue.owners`).
+
+no document            nobody's: put one, this node is the owner at epoch 1
+this node, this tenure ours; its state is in the state document, since the journal does not name it
+a tenure that is over  if its journal is taken over in full, the queue was never served in it: swap for us
+else                   another node's
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from coldstore.layout import paths
+from coldstore.layout.queue_settings import decode as decode_queue
+from coldstore.objects.port import ObjectStore
+from coldstore.shared.errors import Conflict, Exhausted, Fenced, NotFound, Unavailable
+from hotstore.queue.owners import Claim
+from hotstore.runner import Runner
+from sharding.documents import queue_state, shards, tenure
+from sharding.documents.shards import Found, Shards
+from sharding.documents.tenure import Held
+from sharding.limits import RETRY_SECONDS
+
+_TRIES: Final = 16
+
+
+class Claims:
+    """The `Owners` of one node among others. Documents of queues that are ours are remembered."""
+
+    def __init__(self, objects: ObjectStore, held: Held, runner: Runner) -> None:
+        self.objects = objects
+        self.held = held
+        self.known: dict[str, Shards] = {}
+        self._runner = runner
+
+    async def claim(self, queue: str) -> Claim:
+        return await self._runner.run(lambda: self._claim(queue))
+
+    async def confirm(self, queue: str, epoch: int) -> int:
+        return await self._runner.run(lambda: self._confirm(queue, epoch))
+
+    def doubts(self, epoch: int) -> bool:
+        """A queue of the time when this node was alone; or, on a disk, of a tenure that others ended."""
+        now = self.held.tenure
+        return epoch == 0 or (now.journal == "disk" and now.since > 1)
+
+    def is_ours(self, found: Shards) -> bool:
+        now = self.held.tenure
+        return found.owner == now.node and now.since <= found.run <= now.run
+
+    def forget(self, queue: str) -> None:
+        self.known.pop(queue, None)
+
+    # In a worker thread -----------------------------------------------------------------------------
+
+    def _claim(self, queue: str) -> Claim:
+        ours = self._settle(queue, self._take_orphan)
+        return Claim(ours.epoch, queue_state.read(self.objects, queue, ours.state))
+
+    def _confirm(self, queue: str, epoch: int) -> int:
+        ours = self._settle(queue, lambda found: self._keep(found, epoch))
+        if epoch and ours.epoch not in (epoch, epoch + 1):
+            raise self._fenced(ours)
+        return ours.epoch
+
+    def _settle(self, name: str, step: Callable[[Found], Shards]) -> Shards:
+        """The document once it says that the queue is ours; `step` swaps or leaves it."""
+        for _ in range(_TRIES):
+            found = shards.read(self.objects, name)
+            if found is None:
+                first = Shards(name, self._queue_id(name), 1, self.held.node, self.held.run)
+                shards.create(self.objects, first)
+                continue
+            try:
+                ours = step(found)
+            except Conflict as error:
+                if isinstance(error, Fenced):
+                    raise
+                continue
+            self.known[name] = ours
+            return ours
+        raise Unavailable(f"queue {name} keeps changing hands: ask again")
+
+    def _queue_id(self, name: str) -> str:
+        key = paths.queue(name)
+        try:
+            return decode_queue(self.objects.get(key).data, key).id
+        except NotFound:
+            raise NotFound(f"no queue {name}: create it, or correct the name") from None
+
+    def _take_orphan(self, found: Found) -> Shards:
+        now = found.shards
+        if self.is_ours(now):
+            return now
+        owner = tenure.read(self.objects, now.owner)
+        if owner is None or not owner.tenure.is_over(now.run):
+            raise self._fenced(now)
+        last = owner.tenure
+        if last.journal != "s3":
+            raise self._fenced(
+                now, f"; that node is dead, and only `jjq node take-over {now.owner}` can move it"
+            )
+        in_estate = any(estate.since <= now.run <= estate.run for estate in last.estates)
+        if in_estate or (last.state == "ended" and last.since <= now.run):
+            raise Exhausted(
+                f"queue {now.name} is being taken over from node {now.owner}: retry in a moment",
+                retry_after=RETRY_SECONDS,
+            )
+        return shards.swap(self.objects, found, now.moved(self.held.node, self.held.run, now.state))
+
+    def _keep(self, found: Found, epoch: int) -> Shards:
+        """Ours still? The document is swapped for itself, so that no swap that is on its way can arrive later."""
+        now = found.shards
+        if self.is_ours(now):
+            return shards.swap(self.objects, found, now)
+        if now.owner == self.held.node and now.run < self.held.tenure.since and now.epoch == epoch:
+            # Our own tenure was ended and nobody has taken this queue: our disk still has all of it.
+            return shards.swap(self.objects, found, now.moved(self.held.node, self.held.run, now.state))
+        raise self._fenced(now)
+
+    def _fenced(self, by: Shards, more: str = "") -> Fenced:
+        return Fenced(f"queue {by.name} is served by node {by.owner}, epoch {by.epoch}{more}", owner=by.owner)

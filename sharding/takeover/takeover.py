@@ -1,0 +1,171 @@
+"""Taking over what a dead node left: its journal is fenced and replayed, and each queue handed over in its name.
+
+    1  the tenure is ended: no acknowledgement any more, no trim                      (tenure.py)
+    2  the journal is fenced: it ends, at the same place for everyone                 (fencing.py)
+    3  it is replayed into memory; then for each queue that is the dead node's by its shards document
+       a  what is not in the cold store is sealed there
+       b  the state document is put
+       c  the shards document is swapped: the next epoch, this node                   the queue has moved
+    4  the tenure is settled: the journal is not needed any more, and deleted but for its fences
+
+Any number of nodes may do this at once, or again after one died: they find the same elements, put the
+same blocks and the same state, and of their swaps one takes effect.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Final, cast
+
+from coldstore.layout import paths
+from coldstore.shared import failpoint
+from coldstore.shared.clock import Clock
+from coldstore.shared.errors import Conflict, DataLoss, JjqError
+from coldstore.store import ColdStore
+from hotstore.journal import records
+from hotstore.journal.port import Batch, Damage, Journal
+from hotstore.lifecycle.departure import state_of
+from hotstore.lifecycle.replay import Replay
+from hotstore.queue.queue import HotQueue
+from hotstore.queue.registry import Registry, reconcile
+from hotstore.runner import InlineRunner
+from hotstore.write.admission import Usage
+from hotstore.write.committer import Committer
+from sharding.documents import queue_state, shards, tenure
+from sharding.documents.tenure import Estate
+from sharding.journal import objects
+from sharding.journal.fencing import Walk
+from sharding.journal.objects import JournalObject
+from sharding.limits import TAKERS
+from sharding.takeover.claims import Claims
+
+log = logging.getLogger("jjq.sharding")
+
+_TRIES: Final = 16
+
+
+class EstateJournal:
+    """The journal of a dead node, to be read once."""
+
+    in_flight: Final = 1  # nothing is ever appended
+
+    def __init__(self, walk: Walk) -> None:
+        self._walk = walk
+        self.numbers: list[int] = []
+
+    @property
+    def damage(self) -> Sequence[Damage]:
+        return self._walk.damage
+
+    def recover(self) -> Iterator[Batch]:
+        yield from objects.batches(self._noted(), records.KINDS)
+
+    def _noted(self) -> Iterator[JournalObject]:
+        for found in self._walk.batches():
+            self.numbers.append(found.number)
+            yield found
+
+
+class Estates:
+    """Takes over for the node that `claims` speaks for. Blocking: for a worker thread."""
+
+    def __init__(self, cold: ColdStore, claims: Claims, clock: Clock) -> None:
+        self._cold = cold
+        self._claims = claims
+        self._objects = claims.objects
+        self._clock = clock
+
+    def take(self, node: str) -> list[str]:
+        """Take over all that ended tenures of `node` have left; the queues that are ours now."""
+        found = tenure.read(self._objects, node)
+        if found is None:
+            return []
+        now = found.tenure
+        estates = list(now.estates)
+        if now.state == "ended" and now.journal == "s3":
+            estates.append(Estate(now.since, now.run, now.boundary, -1))
+        return [name for estate in estates for name in self._take(node, estate)]
+
+    def _take(self, node: str, estate: Estate) -> list[str]:
+        walk = Walk(self._objects, node, estate.first, estate.run, self._claims.held.token)
+        journal = EstateJournal(walk)
+        committer = Committer(cast("Journal", journal), self._clock, 1, threaded=False)
+        registry = Registry(self._cold, committer, InlineRunner(), self._clock, Usage())
+        try:
+            Replay(registry, self._clock).run(cast("Journal", journal))
+        except DataLoss:
+            if not self._is_left(node, estate):
+                return []  # another node has taken it over meanwhile, and deleted what we read
+            raise
+        failpoint.reach("takeover.replayed")
+        for damage in journal.damage:
+            log.error("journal of node %s: %s", node, damage)
+        with ThreadPoolExecutor(TAKERS, "jjq-take") as pool:
+            queues = list(registry.queues.values())
+            outcomes = list(pool.map(lambda queue: self._try(queue, registry, node, estate), queues))
+        moved = [queue.name for queue, outcome in zip(queues, outcomes, strict=True) if outcome]
+        if all(outcome is not None for outcome in outcomes) and not journal.damage:
+            tenure.settle(self._objects, node, estate._replace(end=walk.end))
+            self._delete(node, journal.numbers)
+        log.info("took over %d queues of node %s", len(moved), node)
+        return moved
+
+    def _is_left(self, node: str, estate: Estate) -> bool:
+        """Whether the estate is still to be taken over."""
+        found = tenure.read(self._objects, node)
+        if found is None:
+            return False
+        now = found.tenure
+        return (now.state == "ended" and now.run == estate.run) or any(
+            each.run == estate.run for each in now.estates
+        )
+
+    def _try(self, queue: HotQueue, registry: Registry, node: str, estate: Estate) -> bool | None:
+        """Whether the queue moved to us; None if it could not be decided: then the estate stays."""
+        try:
+            return self._take_queue(queue, registry, node, estate)
+        except JjqError as error:
+            log.error("queue %s of node %s is not taken over yet: %s", queue.name, node, error)
+            return None
+
+    def _take_queue(self, queue: HotQueue, registry: Registry, node: str, estate: Estate) -> bool:
+        for _ in range(_TRIES):
+            found = shards.read(self._objects, queue.name)
+            if found is None or found.shards.owner != node or found.shards.epoch != queue.epoch:
+                return False  # it left before, or another node was quicker
+            if not estate.since <= found.shards.run <= estate.run:
+                return False
+            name = self._preserve(queue, registry)
+            new = found.shards.moved(self._claims.held.node, self._claims.held.run, name)
+            try:
+                shards.swap(self._objects, found, new)
+            except Conflict:
+                continue
+            failpoint.reach("move.swapped")
+            queue_state.sweep(self._objects, queue.name, name)
+            return True
+        raise Conflict(f"queue {queue.name} keeps changing hands: try again")
+
+    def _preserve(self, queue: HotQueue, registry: Registry) -> str:
+        """Everything of the queue into the cold store; the name of its state."""
+        if queue.doubt is not None:
+            raise queue.doubt.with_traceback(None)
+        cold = self._cold.open_queue(queue.name)
+        reconcile(queue, cold, [subscriber.offset for subscriber in registry.of(queue).values()])
+        if queue.damage is not None:
+            raise DataLoss(f"{queue.damage.message}; mend the journal of its node, it is kept")
+        for block in queue.sealing:
+            final = block.bytes >= queue.settings.block_bytes
+            cold.write_block(block.table(), final=final, epoch=queue.epoch + 1)
+        failpoint.reach("move.sealed")
+        name = queue_state.put(self._objects, queue.name, queue.epoch + 1, state_of(queue, registry))
+        failpoint.reach("move.state_put")
+        return name
+
+    def _delete(self, node: str, numbers: Sequence[int]) -> None:
+        with suppress(JjqError):  # what stays is swept when the node starts again
+            for number in numbers:
+                self._objects.delete(paths.journal(node, number))

@@ -1,0 +1,202 @@
+"""Keeps this node's tenure, and watches those of the others.
+
+Beats are swaps of our tenure document; a look at the others is one listing, whose etags tell who has
+beaten since. Who has not for longer than a lease, by our own monotonic clock, is dead: its tenure is
+ended and, where its journal is on object storage, its queues are taken over. Wall time plays no part,
+and a mistake about who is dead costs a restart of that node, never an element.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from coldstore.layout import paths
+from coldstore.objects.port import ObjectStore
+from coldstore.shared import failpoint
+from coldstore.shared.clock import Clock
+from coldstore.shared.errors import Conflict, Fenced, InvalidInput, JjqError, Unavailable
+from hotstore.runner import Runner
+from sharding.documents import tenure
+from sharding.documents.tenure import Found, Held
+from sharding.journal.lease import Lease
+from sharding.limits import (
+    CUT_OFF_LEASES,
+    LEASE_MARGIN,
+    LEASE_SECONDS,
+    TAKE_AGAIN_SECONDS,
+    TENURE_BEAT_SECONDS,
+    TENURE_LOOK_SECONDS,
+)
+from sharding.takeover.takeover import Estates
+
+log = logging.getLogger("jjq.sharding")
+
+
+@dataclass(frozen=True, slots=True)
+class TenureSettings:
+    """How often to beat and to look, and after how long a silence a node is dead."""
+
+    beat_seconds: float = TENURE_BEAT_SECONDS
+    look_seconds: float = TENURE_LOOK_SECONDS
+    lease_seconds: float = LEASE_SECONDS
+
+    @classmethod
+    def for_lease(cls, seconds: float) -> TenureSettings:
+        """Beats and looks as they fit a lease of so many seconds."""
+        share = seconds / LEASE_SECONDS
+        return cls(share * TENURE_BEAT_SECONDS, share * TENURE_LOOK_SECONDS, seconds)
+
+    def __post_init__(self) -> None:
+        if not 0 < 3 * self.beat_seconds <= self.lease_seconds or self.look_seconds <= 0:
+            raise InvalidInput("lease_seconds must be positive, and last for three beats at least")
+
+
+class Keeper:
+    """Runs on the event loop; every request to the store runs in `runner`."""
+
+    def __init__(
+        self,
+        objects: ObjectStore,
+        held: Held,
+        estates: Estates,
+        lease: Lease,
+        runner: Runner,
+        clock: Clock,
+        settings: TenureSettings,
+    ) -> None:
+        self.on_lost: Callable[[Exception], None] = lambda error: None
+        self._objects = objects
+        self._held = held
+        self._estates = estates
+        self._lease = lease
+        self._runner = runner
+        self._clock = clock
+        self._settings = settings
+        self._seen: dict[str, tuple[str, float]] = {}  # by node: the etag, and for how long it is the same
+        self._looked = self._watched = clock.monotonic()
+        self._renewed = lease.begun
+        self._silent = 0.0  # seconds without a beat that arrived
+        self._again: dict[str, float] = {}  # when to try once more to take over from a node
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        self._tasks = [
+            asyncio.create_task(self._every(self._settings.beat_seconds, self.beat), name="jjq-beat"),
+            asyncio.create_task(self._every(self._settings.look_seconds, self.look), name="jjq-look"),
+            asyncio.create_task(self._every(self._settings.beat_seconds, self.watch), name="jjq-watch"),
+        ]
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _every(self, seconds: float, step: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await step()
+            except JjqError as error:
+                log.warning("tenure: %s", error)
+            except Exception:
+                log.exception("tenure")
+            await asyncio.sleep(seconds)
+
+    async def beat(self) -> None:
+        """Show that we live."""
+        try:
+            await self._runner.run(self._lease.renew)
+        except Fenced as error:
+            self.on_lost(error)
+            raise
+
+    async def watch(self) -> None:
+        """Stop if we have been cut off for so long that others have most likely taken over.
+
+        Nothing could be acknowledged in any case; but whoever is connected here had better go there. A node
+        that is alone waits: nobody takes over. So does one with its journal on the disk.
+        """
+        now = self._clock.monotonic()
+        # While this process was paused it could reach nobody: such time does not count. If it was for long,
+        # the next beat finds out whether others have taken over.
+        gap = min(now - self._watched, 2 * self._settings.beat_seconds)
+        self._silent = 0.0 if self._lease.begun != self._renewed else self._silent + gap
+        self._watched, self._renewed = now, self._lease.begun
+        others = any(node != self._held.node and not self.is_dead(node) for node in self._seen)
+        if (
+            self._held.tenure.journal == "s3"
+            and others
+            and self._silent > CUT_OFF_LEASES * self._settings.lease_seconds
+        ):
+            self.on_lost(
+                Unavailable(
+                    f"node {self._held.node} has not reached the object store for {self._silent:.0f} s: other nodes "
+                    f"serve its queues by now; start it again"
+                )
+            )
+
+    async def look(self) -> None:
+        """Who is dead, and what is left of them?"""
+        etags = await self._runner.run(self._list)
+        now = self._clock.monotonic()
+        # While this process was paused it has seen nothing: such time does not count.
+        gap = min(now - self._looked, 2 * self._settings.look_seconds)
+        self._looked = now
+        for node, etag in etags.items():
+            before, silence = self._seen.get(node, ("", 0.0))
+            self._seen[node] = (etag, silence + gap if before == etag else 0.0)
+        for node in self._seen.keys() - etags.keys():
+            del self._seen[node]
+        for node in etags:
+            if now >= self._again.get(node, 0.0) and (node == self._held.node or self.is_dead(node)):
+                await self._runner.run(lambda node=node: self._take(node))  # type: ignore[misc]
+
+    def is_dead(self, node: str) -> bool:
+        """Whether a node has given no sign for longer than a lease, while we were watching."""
+        seen = self._seen.get(node)
+        return seen is not None and seen[1] > self._settings.lease_seconds * LEASE_MARGIN
+
+    # In a worker thread -----------------------------------------------------------------------------
+
+    def _list(self) -> dict[str, str]:
+        found = {paths.tenure_node(info.key): info.etag for info in self._objects.list(paths.TENURES)}
+        return {node: etag for node, etag in found.items() if node is not None}
+
+    def _take(self, node: str) -> None:
+        found = tenure.read(self._objects, node)
+        if found is None or found.tenure.journal != "s3" or not self._is_for_us(found):
+            return
+        if found.tenure.state == "open" and node != self._held.node:
+            found = self.end(found)
+            if found is None:
+                return
+        self._again[node] = self._clock.monotonic() + TAKE_AGAIN_SECONDS
+        self._estates.take(node)
+
+    def _is_for_us(self, found: Found) -> bool:
+        """Whether there is something to take over, and no other living node is at it."""
+        now = found.tenure
+        if now.node == self._held.node:
+            return bool(now.estates)
+        if now.state == "open":
+            return True
+        by = now.by
+        return (now.state == "ended" or bool(now.estates)) and (
+            by is None or by == self._held.node or by not in self._seen or self.is_dead(by)
+        )
+
+    def end(self, found: Found) -> Found | None:
+        """End the tenure of a dead node; None if it gave a sign after all, or another node was quicker."""
+        seen = self._seen.get(found.tenure.node)
+        if seen is None or seen[0] != found.etag:
+            return None
+        try:
+            ended = tenure.end(self._objects, found, self._held.node)
+        except Conflict:
+            return None
+        log.warning("node %s is dead: its tenure is ended", found.tenure.node)
+        failpoint.reach("tenure.ended")
+        return ended

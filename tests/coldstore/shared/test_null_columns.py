@@ -1,0 +1,31 @@
+"""Columns of nulls that take no memory are what pyarrow's own are."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from coldstore.shared.batch import HEADERS, payload
+from coldstore.shared.null_columns import absent
+
+KINDS = [pa.binary(), HEADERS, pa.string()]
+MANY = 70_000  # more than share one buffer
+
+
+@pytest.mark.parametrize("count", [0, 1, 100, MANY])
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_they_are_nulls_and_stay_so_on_the_way(kind: pa.DataType, count: int) -> None:
+    column = absent(count, kind)
+    column.validate(full=True)
+    assert column.equals(pa.nulls(count, kind))
+    batch = pa.record_batch([column], names=["x"])
+    for part in (batch, batch.slice(count // 2), pa.concat_batches([batch, batch])):
+        back = pa.ipc.read_record_batch(part.serialize(), part.schema)
+        back.validate(full=True)
+        assert back.column(0).null_count == part.num_rows
+    pa.concat_arrays([column, pa.nulls(3, kind)]).validate(full=True)
+
+
+def test_a_slice_of_a_payload_carries_nothing_of_the_rest() -> None:
+    whole, small = (payload("bytes", [b"x" * 100] * count) for count in (5_000, 1_000))
+    assert abs(whole.slice(1_000, 1_000).serialize().size - small.serialize().size) < 200
