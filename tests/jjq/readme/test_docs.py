@@ -12,28 +12,27 @@ from jjq.cli import exits
 from jjq.node.settings import Settings
 from tests.architecture.tree import ROOT
 
-DOCS = sorted((ROOT / "docs").glob("*.md"))
+DOCS = [
+    *sorted((ROOT / "docs").glob("*.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+]
 
 
 def text(name: str) -> str:
     return (ROOT / "docs" / name).read_text("utf-8")
 
 
-@pytest.mark.parametrize("path", DOCS, ids=[path.name for path in DOCS])
+@pytest.mark.parametrize("path", DOCS, ids=[str(path.relative_to(ROOT)) for path in DOCS])
 def test_every_link_leads_somewhere(path: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)\)", path.read_text("utf-8"))
     assert [link for link in links if not (path.parent / link).exists()] == []
 
 
-def test_every_file_that_the_architecture_names_exists() -> None:
-    named = set(re.findall(r"`([\w./]+\.(?:py|yml))`", text("architecture.md")))
-    assert len(named) > 40
-    folders = [
-        ROOT,
-        *(ROOT / f for f in ("jjq", "hotstore", "coldstore", "jjq/server", "jjq/remote", "jjq/spark")),
-    ]
-    folders.append(ROOT / "tests/jjq/client")
-    assert {name for name in named if not any((folder / name).exists() for folder in folders)} == set()
+@pytest.mark.parametrize(("page", "least"), [("docs/architecture.md", 40), ("CONTRIBUTING.md", 20)])
+def test_every_file_that_a_page_names_exists(page: str, least: int) -> None:
+    named = set(re.findall(r"`([\w./]+(?:\.(?:py|yml|proto)|/))`", (ROOT / page).read_text("utf-8")))
+    assert len(named) > least
+    assert {name for name in named if "/" in name and not (ROOT / name).exists()} == set()
 
 
 def test_every_setting_is_in_the_table_with_its_default() -> None:
