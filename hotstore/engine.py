@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from coldstore.shared.chance import Chance
@@ -61,6 +61,10 @@ class Runners:
     def close(self) -> None:
         self.load.close()
         self.seal.close()
+
+
+async def _nothing(_sealed: bool) -> None:
+    return
 
 
 class Engine:
@@ -119,6 +123,7 @@ class Engine:
         self._warming: asyncio.Task[None] | None = None
         self._closed = False
 
+        self.on_leaving: Callable[[bool], Awaitable[None]] = _nothing  # told whether all is in the cold store
         self._on_closed = on_closed
         self.store.closes(self.close)
 
@@ -146,10 +151,14 @@ class Engine:
             self.maintenance.start()
             self._warming = asyncio.create_task(self._warm(), name="jjq-warm")
 
-    def _poisoned(self, error: Exception) -> None:
-        log.critical("the journal failed, nothing more is acknowledged: %s", error)
+    def fail(self, error: Exception) -> None:
+        """Nothing is served any more, for whatever reason: whoever waits for `failed` closes all."""
         if not self.failed.done():
             self.failed.set_result(error)
+
+    def _poisoned(self, error: Exception) -> None:
+        log.critical("the journal failed, nothing more is acknowledged: %s", error)
+        self.fail(error)
         self._end_waits(f"the journal failed ({error}); start the server again")
 
     def _end_waits(self, why: str) -> None:
@@ -191,7 +200,15 @@ class Engine:
             log.warning("closing: %s; what was acknowledged is durable, the next start recovers it", error)
         finally:
             self._runners.close()
+            await self.on_leaving(clean and self.committer.poisoned is None and self._is_sealed())
             self._on_closed()
+
+    def _is_sealed(self) -> bool:
+        """Whether nothing that was acknowledged is in the journal alone; where that is in doubt, it is not."""
+        return not any(
+            len(queue.tail) or queue.sealing or queue.damage or queue.doubt
+            for queue in self.registry.queues.values()
+        )
 
     async def _settle(self) -> None:
         try:

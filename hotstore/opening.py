@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from coldstore.shared.chance import Chance
@@ -15,9 +16,10 @@ from hotstore.catalog.catalog import Catalog
 from hotstore.catalog.view import CatalogView, Relational
 from hotstore.engine import Engine, Runners
 from hotstore.journal import records
-from hotstore.journal.directory_lock import lock_directory
+from hotstore.journal.directory_lock import DirectoryLock, lock_directory
 from hotstore.journal.disk import RealDisk
 from hotstore.journal.disk_journal import DiskJournal
+from hotstore.journal.port import Journal
 from hotstore.memory import use_quick_pool
 from hotstore.queue.registry import Registry
 from hotstore.settings import HotSettings
@@ -25,16 +27,25 @@ from hotstore.store import HotStore
 
 
 async def open_engine(
-    directory: Path, cold: ColdStore, *, settings: HotSettings, clock: Clock, chance: Chance
+    directory: Path,
+    cold: ColdStore,
+    *,
+    settings: HotSettings,
+    clock: Clock,
+    chance: Chance,
+    lock: DirectoryLock | None = None,
+    guard: Callable[[Journal], Journal] = lambda journal: journal,
 ) -> Engine:
-    """Recover what `directory` holds, or begin there, and serve. `Conflict` if another process has it."""
-    lock = lock_directory(directory)
+    """Recover what `directory` holds, or begin there, and serve. `Conflict` if another process has it.
+
+    `lock`: the caller has it already, and gives it away. `guard`: stands before the journal.
+    """
+    lock = lock_directory(directory) if lock is None else lock
     use_quick_pool(os.environ)
     runners = Runners.threads()
     try:
-        journal = DiskJournal(
-            RealDisk(directory / "journal"), chance, segment_bytes=settings.segment_bytes, kinds=records.KINDS
-        )
+        disk = RealDisk(directory / "journal")
+        journal = guard(DiskJournal(disk, chance, segment_bytes=settings.segment_bytes, kinds=records.KINDS))
         catalog = Catalog(directory / "catalog.duckdb", directory / "quarantine", clock, chance)
 
         def view(registry: Registry) -> Relational:

@@ -32,8 +32,9 @@ class ThreadRunner:
     async def run(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)
 
-    def close(self) -> None:
-        self._pool.shutdown(wait=True)
+    def close(self, *, wait: bool = True) -> None:
+        """Take nothing more; unless told not to, wait for what runs."""
+        self._pool.shutdown(wait=wait)
 
 
 class InlineRunner:

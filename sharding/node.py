@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from coldstore.objects.selftest import self_test
@@ -26,12 +26,15 @@ from hotstore.memory import use_quick_pool
 from hotstore.queue.registry import Registry
 from hotstore.runner import ThreadRunner
 from hotstore.settings import HotSettings
+from sharding.documents import tenure
+from sharding.documents.holder import hold
 from sharding.documents.tenure import Held, JournalKind
 from sharding.journal.begin import begin
 from sharding.journal.lease import Lease, LeasedJournal
 from sharding.journal.object_journal import ObjectJournal
 from sharding.limits import CLOSE_SECONDS, JOURNAL_FLUSH_SECONDS_MAX
 from sharding.ownership import NodeOwnership
+from sharding.single_node import check_no_lone
 from sharding.takeover.claims import Claims
 from sharding.takeover.takeover import Estates
 from sharding.takeover.watch import Keeper, TenureSettings
@@ -47,6 +50,7 @@ class MemberSettings:
     journal: JournalKind = "disk"
     hot: HotSettings = field(default_factory=HotSettings)
     tenure: TenureSettings = field(default_factory=TenureSettings)
+    store: str = ""  # the place of the cold store, so that a copy of it is known for one; "": not known
     flush_seconds: float = 0.0  # puts of the journal on object storage begin no quicker after one another
 
     def __post_init__(self) -> None:
@@ -79,8 +83,7 @@ class Member:
 
     def _lost(self, error: Exception) -> None:
         log.critical("%s", error)
-        if not self.failed.done():
-            self.failed.set_result(error)
+        self.engine.fail(error)
 
     async def close(self) -> None:
         """Finish what is in flight. The queues stay ours until others find that we are gone."""
@@ -108,7 +111,7 @@ async def open_member(
     runner = ThreadRunner("jjq-owners", 4)
     beats = ThreadRunner("jjq-tenure", 2)  # its own, so that nothing delays a beat
     try:
-        held = await runner.run(lambda: _join(directory, cold, settings, chance))
+        held = await runner.run(lambda: _join(directory, cold, settings, clock, chance))
         claims = Claims(cold.objects, held, runner)
         estates = Estates(cold, claims, clock)
         lease = Lease(held.beat, clock, settings.tenure.lease_seconds)
@@ -125,6 +128,8 @@ async def open_member(
         )
         if settings.journal == "s3":
             engine.committer.every_seconds = settings.flush_seconds
+        else:
+            engine.sealer.may_store = lease.confirm
         await keeper.beat()
         keeper.start()  # before the journal is replayed, which may take longer than a lease
         try:
@@ -143,7 +148,7 @@ async def open_member(
     return Member(engine, ownership, keeper, lease, (runner, beats))
 
 
-def _join(directory: Path, cold: ColdStore, settings: MemberSettings, chance: Chance) -> Held:
+def _join(directory: Path, cold: ColdStore, settings: MemberSettings, clock: Clock, chance: Chance) -> Held:
     """Fencing rests on the store's conditional writes, and a journal on the disk must not be left behind."""
     self_test(cold.objects, chance)
     if settings.journal == "s3" and any((directory / "journal").glob("*.seg")):
@@ -151,7 +156,19 @@ def _join(directory: Path, cold: ColdStore, settings: MemberSettings, chance: Ch
             f"{directory / 'journal'} has a journal: start once with --journal disk --seal-on-close, stop, and remove "
             f"that folder; or use another data directory"
         )
-    return begin(cold.objects, settings.node, settings.journal, chance.token())
+    objects = cold.objects
+    holder = hold(directory, settings.store, settings.tenure.lease_seconds, clock, chance)
+    check_no_lone(objects, holder, clock)
+    held = begin(objects, settings.node, settings.journal, chance.token(), holder, clock)
+    try:
+        lone = check_no_lone(objects, holder, clock)  # once more: see `lone.claim`
+    except Conflict:
+        if held.tenure.since == held.run:  # nothing is ours yet
+            held.change(lambda now: replace(now, state="settled", beat=now.beat + 1))
+        raise
+    if lone is not None:  # this directory was that of a lone server, whose queues the node goes on with
+        tenure.swap(objects, lone, replace(lone.tenure, state="settled", by=settings.node))
+    return held
 
 
 def _journal(

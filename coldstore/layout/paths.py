@@ -10,6 +10,7 @@
     queues/<name>/shards.json                            owner, epoch, block ranges (compare-and-swap)
     cluster/nodes/<id>.json                              node address, heartbeat, load
     cluster/tenures/<id>.json                            a node's run and its journal (compare-and-swap)
+    cluster/tenures/_lone.json                           the same of a server that is alone: it has the store
     journals/<node>/<seq:020d>                           journal on object storage
 
 Twenty digits hold every int64, so keys sort as offsets do. `final` sorts before `young`.
@@ -29,6 +30,7 @@ STORE: Final = "jjq.json"
 TENURES: Final = "cluster/tenures/"
 QUEUES: Final = "queues/"
 NODES: Final = "cluster/nodes/"
+LONE: Final = "_lone"  # in place of a name: the server that is alone; no node can have this name
 
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{limits.NAME_CHARS_MAX - 1}}}")
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=@+-]*")
@@ -196,7 +198,8 @@ def node_id(key: str) -> str | None:
 
 
 def tenure(node_id: str) -> str:
-    return f"{TENURES}{check_name(node_id, 'node')}.json"
+    """The key of a node's tenure, or that of `LONE`."""
+    return f"{TENURES}{node_id if node_id == LONE else check_name(node_id, 'node')}.json"
 
 
 def tenure_node(key: str) -> str | None:

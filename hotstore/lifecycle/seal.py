@@ -50,6 +50,7 @@ class Sealer:
         self._draining: dict[HotQueue, asyncio.Task[None]] = {}
         self._failures: dict[HotQueue, tuple[int, float]] = {}  # in a row, and when to try again
         self.on_sealed: Callable[[HotQueue], None] = lambda queue: None
+        self.may_store: Callable[[], None] = lambda: None  # raises if the cold store is another's by now
         self.sealed = 0
 
     def grown(self, queue: HotQueue) -> None:
@@ -140,6 +141,7 @@ class Sealer:
         if cold is None:
             raise DataLoss(f"queue {queue.name} has no cold store")
         table = block.table()
+        self.may_store()
         cold.write_block(table, final=block.bytes >= queue.settings.block_bytes, epoch=queue.epoch)
         return one_batch(table) if self._readers(queue, block) else None
 

@@ -13,6 +13,7 @@ from cyclopts import App, CycloptsError
 from coldstore.shared.errors import JjqError
 from jjq.cli import exits, node, pipeline, pop, push, queue, shard, subscriber
 from jjq.cli.bench import bench
+from jjq.cli.release import release
 from jjq.cli.serve import serve
 from jjq.cli.verify import verify
 
@@ -33,7 +34,7 @@ def make_app() -> App:
         suppress_keyboard_interrupt=False,
     )
     for command in (
-        serve, push.push, pop.pop, pop.peek, pop.tail, pop.replay, queue.blocks, verify, bench,
+        serve, push.push, pop.pop, pop.peek, pop.tail, pop.replay, queue.blocks, verify, release, bench,
         queue.app, subscriber.app, node.app, shard.app, pipeline.app,
     ):  # fmt: skip
         app.command(command)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from coldstore.objects.cache import BlockCache
-from coldstore.objects.open import open_objects
+from coldstore.objects.open import open_objects, place_of
 from coldstore.objects.settings import S3Settings
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
@@ -19,12 +19,12 @@ from coldstore.shared.errors import InvalidInput
 from coldstore.shared.limits import BATCH_BYTES_MAX, GIB, MIB
 from coldstore.store import ColdStore
 from hotstore.engine import Engine
-from hotstore.opening import open_engine
 from hotstore.settings import HotSettings
 from sharding import node as member
 from sharding.documents.tenure import JournalKind
 from sharding.limits import JOURNAL_FLUSH_SECONDS
 from sharding.node import Member, MemberSettings
+from sharding.single_node import open_lone
 from sharding.takeover.watch import TenureSettings
 
 
@@ -49,9 +49,13 @@ class NodeSettings:
 
 
 async def open_node(settings: NodeSettings, clock: Clock, chance: Chance) -> Engine:
-    """Open a node that is alone; `close` of what is returned, or of its `store`, closes everything."""
+    """Open a node that is alone, and has its store for itself.
+
+    `close` of what is returned, or of its `store`, closes everything.
+    """
     cold = await _prepare(settings, clock, chance)
-    return await open_engine(settings.data, cold, settings=settings.hot, clock=clock, chance=chance)
+    place = await asyncio.to_thread(place_of, settings.cold_url)
+    return await open_lone(settings.data, cold, place, settings.hot, settings.tenure, clock, chance)
 
 
 async def open_member(settings: NodeSettings, clock: Clock, chance: Chance) -> Member:
@@ -61,7 +65,8 @@ async def open_member(settings: NodeSettings, clock: Clock, chance: Chance) -> M
     if settings.journal == "s3":  # larger groups, several of them at once: a put costs much, its bytes little
         hot = replace(hot, group_bytes_max=BATCH_BYTES_MAX)
     node = settings.node or "local"
-    wanted = MemberSettings(node, settings.journal, hot, settings.tenure, settings.flush_seconds)
+    place = await asyncio.to_thread(place_of, settings.cold_url)
+    wanted = MemberSettings(node, settings.journal, hot, settings.tenure, place, settings.flush_seconds)
     return await member.open_member(settings.data, cold, wanted, clock, chance)
 
 

@@ -6,6 +6,7 @@ cluster/tenures/<node>.json, changed by compare-and-swap only
  "boundary":8300,                 nothing in the journal before this number is needed
  "by":null,                       who ended the tenure
  "check":"<hex>", "format":1,
+ "holder":{…},                    the process and its data directory, see holder.py; not in early releases
  "estates":[[1,4,0,8129]],        journals of tenures that were ended and are not taken over in full:
                                   first run, last run, first number, number of the fence that ends it
  "journal":"s3",                  disk | s3
@@ -34,6 +35,8 @@ from typing import Any, Final, Literal, NamedTuple
 from coldstore.layout import paths, sealed_json
 from coldstore.objects.port import ObjectStore
 from coldstore.shared.errors import Conflict, DataLoss, Fenced, InvalidInput, NotFound
+from sharding.documents import holder as holders
+from sharding.documents.holder import Holder
 
 FORMAT: Final = 1
 
@@ -66,6 +69,7 @@ class Tenure:
     estates: tuple[Estate, ...] = ()
     by: str | None = None
     beat: int = 0
+    holder: Holder | None = None
 
     def is_over(self, run: int) -> bool:
         """Whether a queue that was owned in this run has lost its owner."""
@@ -142,20 +146,21 @@ class Held:
 
     def check(self) -> None:
         """Return if this process was still the node at a moment after the call began, else `Fenced`."""
-        self._mine(read(self._objects, self.node))
+        self._now()
 
     def beat(self) -> None:
         """Show that we live; `Fenced` if the tenure is over."""
-        self._change(lambda now: replace(now, beat=now.beat + 1))
+        self.change(lambda now: replace(now, beat=now.beat + 1))
 
     def advance(self, boundary: int) -> None:
         """Say durably that nothing before `boundary` is needed; `Fenced` if that is not ours to say any more."""
-        self._change(lambda now: replace(now, boundary=max(now.boundary, boundary)))
+        self.change(lambda now: replace(now, boundary=max(now.boundary, boundary)))
 
-    def _change(self, make: Callable[[Tenure], Tenure]) -> None:
+    def change(self, make: Callable[[Tenure], Tenure]) -> None:
+        """Swap our document for what `make` makes of it; `Fenced` if it is not ours any more."""
         with self._lock:
             for _ in range(_TRIES):
-                found = self._mine(read(self._objects, self.node))
+                found = self._now()
                 new = make(found.tenure)
                 try:
                     self.tenure = swap(self._objects, found, new).tenure if new != found.tenure else new
@@ -164,20 +169,27 @@ class Held:
                 return
         raise Conflict(f"the tenure of node {self.node} keeps changing: is another process using this name?")
 
+    def _now(self) -> Found:
+        """Our own tenure as it is now, `Fenced` if it is not ours any more."""
+        return self._mine(read(self._objects, self.node))
+
     def _mine(self, found: Found | None) -> Found:
         if found is None or found.tenure.token != self.tenure.token or found.tenure.state != "open":
-            by = None if found is None else found.tenure.by
-            raise Fenced(
-                f"this process is not node {self.node} any more: "
-                + (f"node {by} has taken its queues over" if by else "another process has its name")
-                + "; start it again",
-                owner=by,
-            )
+            raise self._fenced(found)
         return found
+
+    def _fenced(self, found: Found | None) -> Fenced:
+        by = None if found is None else found.tenure.by
+        return Fenced(
+            f"this process is not node {self.node} any more: "
+            + (f"node {by} has taken its queues over" if by else "another process has its name")
+            + "; start it again",
+            owner=by,
+        )
 
 
 def encode(tenure: Tenure) -> bytes:
-    fields = {
+    fields: dict[str, Any] = {
         "beat": tenure.beat,
         "boundary": tenure.boundary,
         "by": tenure.by,
@@ -189,6 +201,8 @@ def encode(tenure: Tenure) -> bytes:
         "state": tenure.state,
         "token": tenure.token,
     }
+    if tenure.holder is not None:
+        fields["holder"] = holders.encode(tenure.holder)
     return sealed_json.seal(fields, FORMAT)
 
 
@@ -197,7 +211,7 @@ def decode(data: bytes | memoryview, key: str) -> Tenure:
     fields: dict[str, Any] = sealed_json.unseal(data, key, FORMAT)
     try:
         tenure = Tenure(
-            node=paths.check_name(fields["node"], "node"),
+            node=fields["node"],
             run=fields["run"],
             since=fields["since"],
             token=fields["token"],
@@ -207,9 +221,11 @@ def decode(data: bytes | memoryview, key: str) -> Tenure:
             estates=tuple(Estate(*estate) for estate in fields["estates"]),
             by=fields["by"],
             beat=fields["beat"],
+            holder=holders.decode(fields.get("holder")),
         )
+        home = paths.tenure(tenure.node)
     except (KeyError, TypeError, InvalidInput) as error:
         raise DataLoss(f"{key} does not describe a tenure: {error}", key=key) from error
-    if paths.tenure(tenure.node) != key or not 1 <= tenure.since <= tenure.run:
+    if home != key or not 1 <= tenure.since <= tenure.run:
         raise DataLoss(f"{key} describes node {tenure.node!r}, run {tenure.run}: swapped files?", key=key)
     return tenure

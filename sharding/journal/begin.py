@@ -1,33 +1,105 @@
-"""Becoming a node: the next run of its tenure, whoever had the name before."""
+"""Becoming a node: the next run of its tenure, whoever had the name before.
+
+Unless the tenure is open and its journal is on the disk of another data directory (holder.py): then what was
+acknowledged there would be missing here, and the start is refused. A tenure whose journal is on object
+storage may go on anywhere.
+"""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import Final
 
 from coldstore.layout import paths
 from coldstore.objects.port import ObjectStore
+from coldstore.shared.clock import Clock, SystemClock
 from coldstore.shared.errors import Conflict
 from sharding.documents import tenure
+from sharding.documents.holder import Holder
 from sharding.documents.tenure import Estate, Found, Held, JournalKind, Tenure
 from sharding.journal.fencing import Walk
+from sharding.limits import LEASE_MARGIN, WATCH_LOOKS
+
+log = logging.getLogger("jjq.sharding")
 
 _TRIES: Final = 16
 
 
-def begin(objects: ObjectStore, node: str, journal: JournalKind, token: str) -> Held:
-    """Be `node` from now on: every other process of this name is fenced."""
+def begin(
+    objects: ObjectStore,
+    node: str,
+    journal: JournalKind,
+    token: str,
+    holder: Holder | None = None,
+    clock: Clock | None = None,
+) -> Held:
+    """Be `node` from now on: every other process of this name is fenced. `Conflict` if it must not be."""
     for _ in range(_TRIES):
         found = tenure.read(objects, node)
+        if found is not None and holder is not None:
+            admit(objects, found, holder, clock or SystemClock())
         try:
             if found is None:
-                first = Tenure(node=node, run=1, since=1, token=token, journal=journal)
+                first = Tenure(node=node, run=1, since=1, token=token, journal=journal, holder=holder)
                 objects.put_if_absent(paths.tenure(node), tenure.encode(first))
                 return Held(objects, first)
-            return Held(objects, tenure.swap(objects, found, _next(objects, found, journal, token)).tenure)
+            new = replace(_next(objects, found, journal, token), holder=holder)
+            return Held(objects, tenure.swap(objects, found, new).tenure)
         except Conflict:
             continue  # another process of this name starts as well: the last one stays
     raise Conflict(f"other processes keep starting as node {node}: give every node a name of its own")
+
+
+def admit(objects: ObjectStore, found: Found, here: Holder, clock: Clock) -> None:
+    """Return if the tenure may go on `here`, else `Conflict` that names its holder and says what to do."""
+    there = found.tenure.holder
+    if found.tenure.state != "open" or found.tenure.journal != "disk" or there is None:
+        return
+    if not there.is_same_store(here):
+        log.warning("this store is a copy: it says that %s has it, which does not count here", there)
+        return
+    if there.identity == here.identity:
+        if there.inode == here.inode or there.stopped:
+            return
+        log.warning("data directory %s is a copy: its original may be in use by %s", here.data, there)
+        if is_silent(objects, found, clock):
+            return
+        raise Conflict(
+            f"{here.data} is a copy of the data directory that is in use by {there}: stop that first"
+        )
+    raise Conflict(_refusal(found.tenure, there))
+
+
+def _refusal(now: Tenure, there: Holder) -> str:
+    if now.node == paths.LONE:
+        advice = "stop it, or use another store; several servers share one as nodes, each with a --node name"
+        if there.stopped:
+            advice = (
+                "it has elements that are not in the store: start it there with --seal-on-close, then stop it"
+            )
+        return f"this store is in use by {there}: {advice}; if it is gone for good, see `jjq release --help`"
+    return (
+        f"node {now.node} is {there}, and its journal is there: start it with that data directory; if that is lost, "
+        f"start a node of another name and see `jjq node take-over --help`"
+    )
+
+
+def is_silent(objects: ObjectStore, found: Found, clock: Clock) -> bool:
+    """Watch a tenure for longer than a lease of its holder; whether it did not beat. Blocks for all that time."""
+    seconds = LEASE_MARGIN * (0.0 if found.tenure.holder is None else found.tenure.holder.lease_seconds)
+    pause = seconds / WATCH_LOOKS
+    log.warning("waiting for %.0f s to see whether it gives a sign of life", seconds)
+    silence, last = 0.0, clock.monotonic()
+    while silence < seconds:
+        clock.sleep(pause)
+        again = tenure.read(objects, found.tenure.node)
+        if again is None or again.etag != found.etag:
+            return False
+        now = clock.monotonic()
+        # While this process was paused it has seen nothing: such time does not count.
+        silence, last = silence + min(now - last, 2 * pause), now
+    return True
 
 
 def _next(objects: ObjectStore, found: Found, journal: JournalKind, token: str) -> Tenure:

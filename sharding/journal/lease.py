@@ -6,12 +6,16 @@ seen no beat for longer than that, by theirs. Beat and end are swaps of the same
 takes effect. A node that was paused, or cut off, beats before the next acknowledgement until a beat
 succeeds, or fails for ever because the tenure was ended. Whoever waits beats by itself: it may be the
 event loop that waits, and then nobody else would.
+
+A server that is alone is *patient*: nobody takes its store but an operator who says that it is gone, so it goes
+on while the store is away (`stay`). Only after a pause, in which that may have happened, must it beat first.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Exhausted, Fenced, JjqError
@@ -22,13 +26,23 @@ from sharding.limits import JOURNAL_RETRY_SECONDS, LEASE_SECONDS
 class Lease:
     """Until when this node may acknowledge."""
 
-    def __init__(self, beat: Callable[[], None], clock: Clock, seconds: float = LEASE_SECONDS) -> None:
+    def __init__(
+        self,
+        beat: Callable[[], None],
+        clock: Clock,
+        seconds: float = LEASE_SECONDS,
+        *,
+        patient: bool = False,
+        begun: float | None = None,
+    ) -> None:
+        """`begun`: when the tenure was made ours, which is as good as a beat."""
         self._beat = beat
         self._clock = clock
         self._seconds = seconds
         self._ended = threading.Event()
-        self.begun = clock.monotonic()  # of the last beat that succeeded
-        self._until = -1.0
+        self.patient = patient
+        self.begun = clock.monotonic() if begun is None else begun  # of the last beat that succeeded
+        self._until = -1.0 if begun is None else begun + seconds
         self.lost: Exception | None = None
 
     @property
@@ -44,7 +58,24 @@ class Lease:
             self.end(error)
             raise
         self.begun = max(self.begun, begun)
-        self._until = self.begun + self._seconds
+        self._until = max(self._until, self.begun + self._seconds)
+
+    def stay(self) -> None:
+        """Called now and then where `patient`: we are awake, so the lease goes on, though the store may be away."""
+        if self.valid:  # not if it ran out: then we were paused, and only a beat can tell what happened since
+            self._until = max(self._until, self._clock.monotonic() + self._seconds)
+
+    def confirm(self) -> None:
+        """Return if the lease is valid, or after one beat; `Exhausted`: nothing may be done at present."""
+        if self.valid:
+            return
+        try:
+            if self.lost is None:
+                self.renew()
+        except JjqError as error:
+            raise Exhausted(f"this server does not know whether its queues are its own: {error}") from error
+        if self.lost is not None:
+            raise Exhausted(f"this server must stop: {self.lost}") from self.lost
 
     def end(self, why: Exception) -> None:
         """The tenure is over, or the process ends: nobody waits any longer."""
@@ -91,6 +122,9 @@ class LeasedJournal:
         return self._inner.recover()
 
     def append(self, records: Sequence[Record]) -> int:
+        if self._lease.patient and not self._lease.valid:
+            with suppress(Exhausted):
+                self._lease.confirm()
         if self._lease.lost is None and not self._lease.valid:
             raise Exhausted(
                 "this node has lost touch with the object store: nothing is accepted until it is back"

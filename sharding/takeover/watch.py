@@ -54,8 +54,50 @@ class TenureSettings:
             raise InvalidInput("lease_seconds must be positive, and last for three beats at least")
 
 
-class Keeper:
-    """Runs on the event loop; every request to the store runs in `runner`."""
+class Beats:
+    """Beats, and whatever else is to be done now and then. On the event loop; requests run in `runner`."""
+
+    def __init__(self, lease: Lease, runner: Runner, settings: TenureSettings) -> None:
+        self.on_lost: Callable[[Exception], None] = lambda error: None
+        self._lease = lease
+        self._runner = runner
+        self._settings = settings
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        self._tasks.append(self._repeat(self._settings.beat_seconds, self.beat))
+
+    def _repeat(self, seconds: float, step: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        return asyncio.create_task(_every(seconds, step), name=f"jjq-{step.__name__}")
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def beat(self) -> None:
+        """Show that we live."""
+        try:
+            await self._runner.run(self._lease.renew)
+        except Fenced as error:
+            self.on_lost(error)
+            raise
+
+
+async def _every(seconds: float, step: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        try:
+            await step()
+        except JjqError as error:
+            log.warning("tenure: %s", error)
+        except Exception:
+            log.exception("tenure")
+        await asyncio.sleep(seconds)
+
+
+class Keeper(Beats):
+    """Of a node among others: it watches them, too."""
 
     def __init__(
         self,
@@ -67,51 +109,21 @@ class Keeper:
         clock: Clock,
         settings: TenureSettings,
     ) -> None:
-        self.on_lost: Callable[[Exception], None] = lambda error: None
+        super().__init__(lease, runner, settings)
         self._objects = objects
         self._held = held
         self._estates = estates
-        self._lease = lease
-        self._runner = runner
         self._clock = clock
-        self._settings = settings
         self._seen: dict[str, tuple[str, float]] = {}  # by node: the etag, and for how long it is the same
         self._looked = self._watched = clock.monotonic()
         self._renewed = lease.begun
         self._silent = 0.0  # seconds without a beat that arrived
         self._again: dict[str, float] = {}  # when to try once more to take over from a node
-        self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        self._tasks = [
-            asyncio.create_task(self._every(self._settings.beat_seconds, self.beat), name="jjq-beat"),
-            asyncio.create_task(self._every(self._settings.look_seconds, self.look), name="jjq-look"),
-            asyncio.create_task(self._every(self._settings.beat_seconds, self.watch), name="jjq-watch"),
-        ]
-
-    async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-
-    async def _every(self, seconds: float, step: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            try:
-                await step()
-            except JjqError as error:
-                log.warning("tenure: %s", error)
-            except Exception:
-                log.exception("tenure")
-            await asyncio.sleep(seconds)
-
-    async def beat(self) -> None:
-        """Show that we live."""
-        try:
-            await self._runner.run(self._lease.renew)
-        except Fenced as error:
-            self.on_lost(error)
-            raise
+        super().start()
+        self._tasks.append(self._repeat(self._settings.look_seconds, self.look))
+        self._tasks.append(self._repeat(self._settings.beat_seconds, self.watch))
 
     async def watch(self) -> None:
         """Stop if we have been cut off for so long that others have most likely taken over.

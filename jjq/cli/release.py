@@ -1,0 +1,73 @@
+"""`jjq release`: take a cold store from a lone server that is gone; needs no server."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from jjq.cli.connection import Flag, Json
+from jjq.cli.output import note, print_fields, print_json
+
+
+def release(
+    *,
+    cold: Annotated[str, Parameter(env_var="JJQ_COLD")],
+    accept_loss: Flag = False,
+    s3_endpoint: Annotated[str | None, Parameter(env_var="JJQ_S3_ENDPOINT")] = None,
+    s3_region: Annotated[str | None, Parameter(env_var="JJQ_S3_REGION")] = None,
+    json: Json = False,
+) -> None:
+    """Show which lone server has a cold store; with --accept-loss, let another one have it.
+
+    ```
+    jjq release --cold s3://bucket/prefix
+    jjq release --cold s3://bucket/prefix --accept-loss
+    ```
+
+    A server without --node has its store for itself, and keeps it when it stops, as long as elements that
+    it acknowledged are in its data directory alone. Start it again with that data directory, and nothing is
+    lost. Only if that is gone for good, accept the loss: what is in the store is kept, and the next server
+    that starts goes on there. Be sure that the old one does not run: if it can reach the store it is seen to be
+    alive, and nothing is changed; if it cannot, it goes on acknowledging until it can, and all that is lost.
+
+    Parameters
+    ----------
+    cold
+        The cold store: a folder, or s3://BUCKET/PREFIX.
+    accept_loss
+        Do it; waits for a while to see whether the old server is alive.
+    s3_endpoint
+        URL of an S3 server that is not AWS.
+    s3_region
+        Region of the bucket.
+    json
+        Print JSON, for programs.
+    """
+    from coldstore.objects.settings import S3Settings
+    from coldstore.shared.chance import SystemChance
+    from coldstore.shared.clock import SystemClock
+    from jjq.node.node import NodeSettings, open_cold
+    from sharding import single_node
+
+    s3 = S3Settings(
+        endpoint=s3_endpoint,
+        region=s3_region,
+        access_key=os.environ.get("JJQ_S3_ACCESS_KEY"),  # as for `jjq serve`, and no flags: they can be seen
+        secret_key=os.environ.get("JJQ_S3_SECRET_KEY"),
+    )
+    clock = SystemClock()
+    store = open_cold(NodeSettings(Path(), cold, s3, cache_disk_bytes=0), clock, SystemChance())
+    holder = single_node.release(store.objects, clock, accept_loss=accept_loss)
+    released = accept_loss and holder is not None
+    if json:
+        print_json({"holder": None if holder is None else str(holder), "released": released})
+        return
+    state = "had by" if released else "has it"
+    print_fields({"store": cold, state: "nobody" if holder is None else str(holder)})
+    if holder is not None and not accept_loss:
+        note(
+            "nothing was changed: start that server again, or give --accept-loss if its data directory is lost"
+        )

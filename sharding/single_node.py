@@ -1,0 +1,220 @@
+"""A server that is alone: it has the whole store, and says so in a tenure like that of a node.
+
+    cluster/tenures/_lone.json     see tenure.py and holder.py; the journal is on the disk, there are no estates
+
+    start      our own data directory is in it, or nobody's: the next run, at once
+               another's: refused, however silent it is. What that one acknowledged may be on its disk alone
+               nodes have open tenures: refused; they have the store
+    beat       now and then; finds out whether an operator has released the store (`release`)
+    stop       everything is in the cold store: settled, anyone may start. Else it stays ours
+
+It acknowledges without asking anybody: what it acknowledges is on its own disk, and no other server starts while
+the tenure is open. So it goes on while the store is away for hours. What ends its tenure is an operator alone,
+who says that it is gone, after its beats were missing for longer than a lease. A server that was merely paused
+finds its lease run out when it goes on, asks before it acknowledges anything, and stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from coldstore.layout import paths
+from coldstore.objects.port import ObjectStore
+from coldstore.shared.chance import Chance
+from coldstore.shared.clock import Clock
+from coldstore.shared.errors import Conflict, Fenced, JjqError, NotFound
+from coldstore.store import ColdStore
+from hotstore.engine import Engine
+from hotstore.journal.directory_lock import lock_directory
+from hotstore.opening import open_engine
+from hotstore.runner import ThreadRunner
+from hotstore.settings import HotSettings
+from sharding.documents import tenure
+from sharding.documents.holder import Holder, hold
+from sharding.documents.tenure import Found, Held, Tenure
+from sharding.journal.begin import admit, begin, is_silent
+from sharding.journal.lease import Lease, LeasedJournal
+from sharding.limits import CLOSE_SECONDS, LONE_LEASES
+from sharding.takeover.watch import Beats, TenureSettings
+
+log = logging.getLogger("jjq.sharding")
+
+_OPERATOR: Final = "an operator"
+_SHOWN: Final = 3  # nodes that a refusal names
+
+
+class LoneHeld(Held):
+    """The tenure of a server that is alone. A document that is gone is put again: nobody has taken the store."""
+
+    def _now(self) -> Found:
+        found = tenure.read(self._objects, self.node)
+        if found is None:
+            with suppress(Conflict):
+                etag = self._objects.put_if_absent(paths.tenure(self.node), tenure.encode(self.tenure))
+                return Found(self.tenure, etag)
+            found = tenure.read(self._objects, self.node)
+        return self._mine(found)
+
+    def _fenced(self, found: Found | None) -> Fenced:
+        by = None if found is None else found.tenure.by
+        holder = None if found is None else found.tenure.holder
+        return Fenced(
+            f"this server lost its store: {by or holder or 'another server'} has taken it; what is in its journal "
+            f"and not in the store was given up with that"
+        )
+
+    def leave(self, sealed: bool) -> None:
+        """The process ends. If the cold store has everything, others may have the store."""
+
+        def left(now: Tenure) -> Tenure:
+            if sealed:
+                return replace(now, state="settled", beat=now.beat + 1)
+            stopped = None if now.holder is None else replace(now.holder, stopped=True)
+            return replace(now, holder=stopped, beat=now.beat + 1)
+
+        self.change(left)
+
+
+class Patience(Beats):
+    """Beats; and stays while the store is away."""
+
+    def start(self) -> None:
+        super().start()
+        self._tasks.append(self._repeat(self._settings.beat_seconds, self.stay))
+
+    async def stay(self) -> None:
+        self._lease.stay()
+
+
+async def open_lone(
+    directory: Path,
+    cold: ColdStore,
+    store: str,
+    settings: HotSettings,
+    tenure_settings: TenureSettings,
+    clock: Clock,
+    chance: Chance,
+) -> Engine:
+    """Make the store ours, recover the journal, serve. `store` names the place of the cold store."""
+    lock = lock_directory(directory)
+    runner = ThreadRunner("jjq-tenure", 2)
+    wanted = TenureSettings.for_lease(LONE_LEASES * tenure_settings.lease_seconds)
+    begun = clock.monotonic()
+    try:
+        holder = hold(directory, store, wanted.lease_seconds, clock, chance)
+        held = await runner.run(lambda: claim(cold.objects, holder, clock, chance))
+    except BaseException:
+        runner.close()
+        lock.release()
+        raise
+    lease = Lease(held.beat, clock, wanted.lease_seconds, patient=True, begun=begun)
+    beats = Patience(lease, runner, wanted)
+    beats.start()  # before the journal is replayed, which may take longer than a lease
+    try:
+        engine = await open_engine(
+            directory, cold, settings=settings, clock=clock, chance=chance, lock=lock,
+            guard=lambda journal: LeasedJournal(journal, lease),
+        )  # fmt: skip
+    except BaseException:
+        await _leave(held, beats, runner, sealed=False)
+        raise
+    engine.sealer.may_store = lease.confirm
+    engine.on_leaving = partial(_leave, held, beats, runner)
+    beats.on_lost = partial(_lost, engine)
+    if lease.lost is not None:
+        _lost(engine, lease.lost)
+    return engine
+
+
+def _lost(engine: Engine, error: Exception) -> None:
+    log.critical("%s", error)
+    engine.fail(error)
+
+
+async def _leave(held: LoneHeld, beats: Beats, runner: ThreadRunner, sealed: bool) -> None:
+    """Say that this process is gone. If the store is away, the next start from this directory needs no such word."""
+    await beats.close()
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await runner.run(lambda: held.leave(sealed))
+    except Fenced:
+        log.info("the store is not this server's any more")
+    except (JjqError, TimeoutError) as error:
+        log.warning("could not tell the store that this server stops: %s", str(error) or "it does not answer")
+    finally:
+        runner.close(wait=False)
+
+
+# In a worker thread ---------------------------------------------------------------------------------
+
+
+def claim(objects: ObjectStore, holder: Holder, clock: Clock, chance: Chance) -> LoneHeld:
+    """Make the store ours, or `Conflict` that says whose it is."""
+    held = LoneHeld(objects, begin(objects, paths.LONE, "disk", chance.token(), holder, clock).tenure)
+    # Nodes look at our tenure after they have begun theirs (`check_no_lone`), and we at theirs after ours: of two
+    # that start at once one at least sees the other.
+    nodes = _nodes(objects, holder)
+    if nodes:
+        held.leave(sealed=held.tenure.since == held.run)  # what an earlier run left here stays ours
+        raise Conflict(
+            f"this store is served by nodes ({', '.join(nodes)}), and a server without a name does not know what is "
+            f"theirs: start it with --node and a name of its own, or that of the node whose data directory it has"
+        )
+    return held
+
+
+def _nodes(objects: ObjectStore, here: Holder) -> list[str]:
+    """Some of the nodes that have queues in this store, or journals."""
+    names = []
+    for info in objects.list(paths.TENURES):
+        node = paths.tenure_node(info.key)
+        found = None if node is None else tenure.read(objects, node)
+        if found is None or (found.tenure.state == "settled" and not found.tenure.estates):
+            continue
+        if found.tenure.holder is None or found.tenure.holder.is_same_store(here):
+            names.append(found.tenure.node)
+        if len(names) == _SHOWN:
+            break
+    return names
+
+
+def check_no_lone(objects: ObjectStore, holder: Holder, clock: Clock) -> Found | None:
+    """For a node that joins: `Conflict` if a lone server has the store; its tenure if that was this directory's."""
+    found = tenure.read(objects, paths.LONE)
+    if found is None or found.tenure.state != "open":
+        return None
+    admit(objects, found, holder, clock)
+    return found
+
+
+def release(objects: ObjectStore, clock: Clock, *, accept_loss: bool = False) -> Holder | None:
+    """End the tenure of a lone server that is gone. Its holder; None if nobody has the store."""
+    found = tenure.read(objects, paths.LONE)
+    if found is None and not _exists(objects):
+        raise NotFound(f"nothing was ever written to {objects!r}: correct its address")
+    if found is None or found.tenure.state != "open":
+        return None
+    holder = found.tenure.holder
+    if not accept_loss:
+        return holder
+    if (holder is None or not holder.stopped) and not is_silent(objects, found, clock):
+        raise Conflict(f"this store is in use by {holder}, and it is alive: stop it first")
+    try:
+        tenure.end(objects, found, _OPERATOR)
+    except Conflict:
+        raise Conflict(f"this store is in use by {holder}, and it is alive: stop it first") from None
+    return holder
+
+
+def _exists(objects: ObjectStore) -> bool:
+    try:
+        objects.head(paths.STORE)
+    except NotFound:
+        return False
+    return True
