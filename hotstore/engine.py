@@ -10,20 +10,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import JjqError, Unavailable
 from coldstore.store import ColdStore
 from hotstore.catalog.view import Relational
-from hotstore.journal.port import Journal
+from hotstore.journal.port import Extent, Journal
+from hotstore.journal.witness import Exposed, Testimony, Witness
 from hotstore.lifecycle.checkpoint import Checkpointer
 from hotstore.lifecycle.departure import Departures
 from hotstore.lifecycle.maintenance import Maintenance, Parts
 from hotstore.lifecycle.replay import Replay
 from hotstore.lifecycle.seal import Sealer
-from hotstore.limits import MOVE_BYTES
+from hotstore.limits import MOVE_BYTES, WITNESS_SECONDS
 from hotstore.queue.moves import Moves
 from hotstore.queue.owners import Owners
 from hotstore.queue.registry import Registry
@@ -82,7 +83,10 @@ class Engine:
         free_bytes: Callable[[], int],
         on_closed: Callable[[], None] = lambda: None,
         owners: Owners | None = None,
+        witness: Witness | None = None,
     ) -> None:
+        self._cold = cold
+        self._witness = witness  # only where the journal is on a disk, which may be lost
         self.usage = Usage()
         self.journal = journal
         self.settings = settings
@@ -114,13 +118,15 @@ class Engine:
         self.maintenance = Maintenance(
             Parts(
                 self.registry, self.blocks, self.sealer, self.checkpointer, self.relational, runners.seal,
-                self.usage, free_bytes,
+                self.usage, free_bytes, self.look_at_journal,
             ),
             settings,
             clock,
         )  # fmt: skip
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self._warming: asyncio.Task[None] | None = None
+        self._told = Extent(0, None, 0)  # what the cold store knows of the journal
+        self._tell_at = 0.0
         self._closed = False
 
         self.on_leaving: Callable[[bool], Awaitable[None]] = _nothing  # told whether all is in the cold store
@@ -140,16 +146,59 @@ class Engine:
         await self._runners.load.run(lambda: replay.run(self.journal))
         for damage in self.journal.damage:
             log.error("journal: %s", damage)
-        if any(damage.kind == "corrupt" for damage in self.journal.damage):
+        lost = any(damage.kind == "corrupt" for damage in self.journal.damage)
+        if lost:
             await self.registry.suspect_unknown()
+        said = await self._runners.load.run(self._witness.recall) if self._witness is not None else None
+        if said is not None:
+            self._hear(said, empty=not replay.batches)
         self.usage.unsealed_bytes = sum(queue.unsealed_bytes for queue in self.registry.queues.values())
         self.checkpointer.floor = replay.first_sequence or 0
         self.committer.start(self._poisoned)
         if self._alone and not self.registry.queues:
             await self.registry.discover()
+        if lost:
+            await self.registry.store_doubts()
+        await self.look_at_journal(durable=True, due=lost or (said is not None and said.closed))
         if background:
+            for queue in [queue for queue in self.registry.queues.values() if queue.doubt is not None]:
+                self.registry.open_soon(queue.name)  # which says what is missing, before anybody asks
             self.maintenance.start()
             self._warming = asyncio.create_task(self._warm(), name="jjq-warm")
+
+    def _hear(self, said: Testimony, *, empty: bool) -> None:
+        """The cold store knows of this journal, or of one that was here."""
+        self.registry.expose(said.exposed)
+        if empty and said.synced:
+            log.error(
+                "DATA_LOSS: this node had a journal of %d batches, and this data directory has none of them: its "
+                "subscribers are gone, and %d queues had elements that were not cold yet",
+                said.synced, len(said.exposed),
+            )  # fmt: skip
+
+    async def look_at_journal(self, *, durable: bool, due: bool = False) -> None:
+        """Find out whether the journal is still where it should be; now and then, tell others how far it goes."""
+        extent = await self.committer.call(lambda: self.journal.note(durable=durable))
+        witness, now = self._witness, self._clock.monotonic()
+        if witness is None or extent is None or not durable or not extent.synced or self._cold.id is None:
+            return
+        if extent == self._told or not (
+            due or extent.segments != self._told.segments or now >= self._tell_at
+        ):
+            return
+        await self._testify(witness, extent, closed=False)
+        self._told, self._tell_at = extent, now + WITNESS_SECONDS
+
+    async def _testify(self, witness: Witness, extent: Extent, *, closed: bool) -> None:
+        exposed = [
+            Exposed(queue.name, queue.settings.id, queue.next)
+            for queue in self.registry.queues.values()
+            if len(queue.tail) or queue.sealing
+        ]
+        try:
+            await self._runners.seal.run(lambda: witness.testify(extent, exposed, closed=closed))
+        except JjqError as error:
+            log.warning("the cold store was not told how far the journal goes: %s", error)
 
     def fail(self, error: Exception) -> None:
         """Nothing is served any more, for whatever reason: whoever waits for `failed` closes all."""
@@ -192,10 +241,14 @@ class Engine:
         if clean:
             await self._settle()
         await self.sealer.close()
+        extent = await self._last_extent() if clean else None
         self._end_waits("the store is closing; retry when it is back")
         await self.committer.close()
         try:
             await self._runners.load.run(lambda: self.journal.close(clean=self.committer.poisoned is None))
+            if extent is not None and self._witness is not None and self._cold.id is not None:
+                last = replace(extent, synced=self.journal.next_sequence)
+                await self._testify(self._witness, last, closed=self.committer.poisoned is None)
         except JjqError as error:
             log.warning("closing: %s; what was acknowledged is durable, the next start recovers it", error)
         finally:
@@ -209,6 +262,13 @@ class Engine:
             len(queue.tail) or queue.sealing or queue.damage or queue.doubt
             for queue in self.registry.queues.values()
         )
+
+    async def _last_extent(self) -> Extent | None:
+        try:
+            return await self.committer.call(lambda: self.journal.note(durable=True))
+        except JjqError as error:
+            log.warning("closing: %s", error)
+            return None
 
     async def _settle(self) -> None:
         try:

@@ -29,6 +29,15 @@ SCAN_BYTES: Final = 8 * MIB  # read at once in recovery; the memory that recover
 ZERO_BYTES: Final = 1 * MIB  # written at once when a new segment is filled with zeros
 FREE_SEGMENTS_MAX: Final = 8  # kept for reuse, so that a burst need not wait for zeros; others are removed
 
+BOUNDS_SEGMENTS_MAX: Final = 2_000  # that the file beside the journal names; of more, the newest
+
+# Elements that an operator may give up at once: a mistaken number must not fill the store with placeholders.
+LOST_ELEMENTS_MAX: Final = 100_000_000
+LOST_BLOCK_ELEMENTS: Final = 1_000_000  # placeholders in one block
+
+EXPOSED_QUEUES_MAX: Final = 250  # that the document in the cold store names: it must stay small
+WITNESS_SECONDS: Final = 30.0  # how often the cold store is told how far a busy journal goes: each is a put
+
 # Idempotent producers, per queue
 PRODUCERS_MAX: Final = 10_000
 

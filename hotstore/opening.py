@@ -1,6 +1,6 @@
 """Opening a data directory: the lock, the journal, the catalog, and the engine over them.
 
-<data>/lock   <data>/journal/   <data>/quarantine/   <data>/catalog.duckdb
+<data>/lock   <data>/journal/   <data>/journal.bounds   <data>/quarantine/   <data>/catalog.duckdb
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from hotstore.journal.directory_lock import DirectoryLock, lock_directory
 from hotstore.journal.disk import RealDisk
 from hotstore.journal.disk_journal import DiskJournal
 from hotstore.journal.port import Journal
+from hotstore.journal.witness import Witness
 from hotstore.memory import use_quick_pool
 from hotstore.queue.registry import Registry
 from hotstore.settings import HotSettings
@@ -33,19 +34,29 @@ async def open_engine(
     settings: HotSettings,
     clock: Clock,
     chance: Chance,
+    place: str = "",
     lock: DirectoryLock | None = None,
     guard: Callable[[Journal], Journal] = lambda journal: journal,
 ) -> Engine:
     """Recover what `directory` holds, or begin there, and serve. `Conflict` if another process has it.
 
-    `lock`: the caller has it already, and gives it away. `guard`: stands before the journal.
+    `place` is where the cold store lies, so that a copy of it is not taken for the store itself. `lock`: the caller has
+    it already, and gives it away. `guard`: stands before the journal.
     """
     lock = lock_directory(directory) if lock is None else lock
     use_quick_pool(os.environ)
     runners = Runners.threads()
     try:
-        disk = RealDisk(directory / "journal")
-        journal = guard(DiskJournal(disk, chance, segment_bytes=settings.segment_bytes, kinds=records.KINDS))
+        witness = Witness(cold.objects, place=place)
+        on_disk = DiskJournal(
+            RealDisk(directory / "journal"),
+            chance,
+            segment_bytes=settings.segment_bytes,
+            kinds=records.KINDS,
+            beside=RealDisk(directory),
+            elsewhere=witness.extent,
+        )
+        journal = guard(on_disk)
         catalog = Catalog(directory / "catalog.duckdb", directory / "quarantine", clock, chance)
 
         def view(registry: Registry) -> Relational:
@@ -53,7 +64,16 @@ async def open_engine(
 
         free_bytes = RealDisk(directory).free_bytes
         engine = Engine(
-            journal, cold, view, settings, clock, chance, runners, free_bytes, on_closed=lock.release
+            journal,
+            cold,
+            view,
+            settings,
+            clock,
+            chance,
+            runners,
+            free_bytes,
+            on_closed=lock.release,
+            witness=witness,
         )
         await engine.start()
     except BaseException:

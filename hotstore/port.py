@@ -15,6 +15,7 @@ import pyarrow as pa
 from coldstore.shared.results import (
     STAGES,
     BlockInfo,
+    Loss,
     Popped,
     QueueInfo,
     Receipt,
@@ -26,6 +27,7 @@ from coldstore.shared.results import (
 __all__ = [
     "STAGES",
     "BlockInfo",
+    "Loss",
     "Popped",
     "QueueInfo",
     "Receipt",
@@ -56,6 +58,13 @@ class Store(Protocol):
 
     async def list_queues(self, *, after: str = "", limit: int | None = None) -> list[QueueInfo]:
         """By name: all, or the first `limit` of those whose names come after `after`."""
+        ...
+
+    async def accept_loss(self, queue: str, *, next_offset: int | None = None, dry_run: bool = False) -> Loss:
+        """Give up what a queue has lost: placeholders take the offsets, and pushes go on; `dry_run` only tells.
+
+        `next_offset` is where the queue shall go on, if more elements than are known were acknowledged.
+        """
         ...
 
     async def create_subscriber(

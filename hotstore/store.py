@@ -26,8 +26,9 @@ from coldstore.shared.errors import Conflict, InvalidInput, JjqError, NotFound
 from coldstore.shared.limits import BLOCK_BYTES_DEFAULT, BLOCK_SECONDS_DEFAULT, OFFSET_MAX
 from hotstore.journal import records
 from hotstore.journal.port import Record
+from hotstore.lifecycle.loss import Losses
 from hotstore.lifecycle.seal import Sealer
-from hotstore.port import STAGES, BlockInfo, Popped, QueueInfo, Receipt, Resolved, Stage, SubscriberInfo
+from hotstore.port import STAGES, BlockInfo, Loss, Popped, QueueInfo, Receipt, Resolved, Stage, SubscriberInfo
 from hotstore.queue.moves import chunks, commit_state
 from hotstore.queue.queue import HotQueue
 from hotstore.queue.registry import Registry, in_order
@@ -69,6 +70,7 @@ class HotStore:
         self._runner = runner
         self._clock = clock
         self._chance = chance
+        self._losses = Losses(registry, committer, clock, admission.usage)
         self._close: Callable[[], Awaitable[None]] | None = None
 
     def closes(self, close: Callable[[], Awaitable[None]]) -> None:
@@ -144,6 +146,11 @@ class HotStore:
         found = await self._registry.queue(queue)
         positions = [subscriber.offset for subscriber in self._registry.of(found).values()]
         return list_blocks(found, self._blocks, positions, from_offset, limit)
+
+    async def accept_loss(self, queue: str, *, next_offset: int | None = None, dry_run: bool = False) -> Loss:
+        if next_offset is not None:
+            check_whole("next_offset", next_offset)
+        return await self._losses.accept(queue, next_offset, dry_run=dry_run)
 
     async def seal(self, queue: str) -> QueueInfo:
         """Seal the hot-hot block now; for operators, tests and tours."""

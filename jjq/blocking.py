@@ -217,6 +217,7 @@ class Client:
     get_queue = _blocking(client.Client.get_queue)
     list_queues = _blocking(client.Client.list_queues)
     list_blocks = _blocking(client.Client.list_blocks)
+    accept_loss = _blocking(client.Client.accept_loss)
     seal = _blocking(client.Client.seal)
     create_subscriber = _blocking(client.Client.create_subscriber)
     get_subscriber = _blocking(client.Client.get_subscriber)

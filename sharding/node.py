@@ -22,6 +22,7 @@ from hotstore.journal.directory_lock import lock_directory
 from hotstore.journal.disk import RealDisk
 from hotstore.journal.disk_journal import DiskJournal
 from hotstore.journal.port import Journal
+from hotstore.journal.witness import Witness
 from hotstore.memory import use_quick_pool
 from hotstore.queue.registry import Registry
 from hotstore.runner import ThreadRunner
@@ -50,7 +51,7 @@ class MemberSettings:
     journal: JournalKind = "disk"
     hot: HotSettings = field(default_factory=HotSettings)
     tenure: TenureSettings = field(default_factory=TenureSettings)
-    store: str = ""  # the place of the cold store, so that a copy of it is known for one; "": not known
+    place: str = ""  # of the cold store, so that a copy of it is known for one; "": not known
     flush_seconds: float = 0.0  # puts of the journal on object storage begin no quicker after one another
 
     def __post_init__(self) -> None:
@@ -116,7 +117,8 @@ async def open_member(
         estates = Estates(cold, claims, clock)
         lease = Lease(held.beat, clock, settings.tenure.lease_seconds)
         keeper = Keeper(cold.objects, held, estates, lease, beats, clock, settings.tenure)
-        journal = _journal(directory, cold, held, lease, settings, clock, chance)
+        witness = Witness(cold.objects, settings.node, settings.place) if settings.journal == "disk" else None
+        journal = _journal(directory, cold, held, lease, settings, clock, chance, witness)
         catalog = Catalog(directory / "catalog.duckdb", directory / "quarantine", clock, chance)
 
         def view(registry: Registry) -> Relational:
@@ -124,7 +126,17 @@ async def open_member(
 
         free_bytes = RealDisk(directory).free_bytes
         engine = Engine(
-            journal, cold, view, settings.hot, clock, chance, runners, free_bytes, lock.release, owners=claims
+            journal,
+            cold,
+            view,
+            settings.hot,
+            clock,
+            chance,
+            runners,
+            free_bytes,
+            lock.release,
+            claims,
+            witness,
         )
         if settings.journal == "s3":
             engine.committer.every_seconds = settings.flush_seconds
@@ -157,7 +169,7 @@ def _join(directory: Path, cold: ColdStore, settings: MemberSettings, clock: Clo
             f"that folder; or use another data directory"
         )
     objects = cold.objects
-    holder = hold(directory, settings.store, settings.tenure.lease_seconds, clock, chance)
+    holder = hold(directory, settings.place, settings.tenure.lease_seconds, clock, chance)
     check_no_lone(objects, holder, clock)
     held = begin(objects, settings.node, settings.journal, chance.token(), holder, clock)
     try:
@@ -179,9 +191,17 @@ def _journal(
     settings: MemberSettings,
     clock: Clock,
     chance: Chance,
+    witness: Witness | None,
 ) -> Journal:
-    if settings.journal == "s3":
+    if witness is None:
         return ObjectJournal(cold.objects, held, clock, kinds=records.KINDS)
     disk = RealDisk(directory / "journal")
-    inner = DiskJournal(disk, chance, segment_bytes=settings.hot.segment_bytes, kinds=records.KINDS)
+    inner = DiskJournal(
+        disk,
+        chance,
+        segment_bytes=settings.hot.segment_bytes,
+        kinds=records.KINDS,
+        beside=RealDisk(directory),
+        elsewhere=witness.extent,
+    )
     return LeasedJournal(inner, lease)

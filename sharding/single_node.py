@@ -118,7 +118,7 @@ async def open_lone(
     beats.start()  # before the journal is replayed, which may take longer than a lease
     try:
         engine = await open_engine(
-            directory, cold, settings=settings, clock=clock, chance=chance, lock=lock,
+            directory, cold, settings=settings, clock=clock, chance=chance, place=store, lock=lock,
             guard=lambda journal: LeasedJournal(journal, lease),
         )  # fmt: skip
     except BaseException:

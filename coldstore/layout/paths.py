@@ -12,6 +12,7 @@
     cluster/tenures/<id>.json                            a node's run and its journal (compare-and-swap)
     cluster/tenures/_lone.json                           the same of a server that is alone: it has the store
     journals/<node>/<seq:020d>                           journal on object storage
+    journal.json, cluster/journals/<node>.json           how far a journal on a disk goes; of a lone server, of a node
 
 Twenty digits hold every int64, so keys sort as offsets do. `final` sorts before `young`.
 """
@@ -214,6 +215,11 @@ def journal_folder(node_id: str) -> str:
 
 def journal(node_id: str, sequence: int) -> str:
     return f"{journal_folder(node_id)}{sequence:020d}"
+
+
+def witness(node_id: str | None) -> str:
+    """What is said of the journal on the disk of a node; None: of the only one there is."""
+    return "journal.json" if node_id is None else f"cluster/journals/{check_name(node_id, 'node')}.json"
 
 
 def journal_sequence(key: str) -> int | None:

@@ -41,6 +41,22 @@ class QueueInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """What a queue has lost: elements that were acknowledged and are nowhere."""
+
+    queue: str
+    ranges: tuple[tuple[int, int], ...]  # offsets from the first up to, not including, the second
+    in_doubt: bool  # there may have been more behind the last element that is known
+    cause: str  # of the doubt
+    next_offset: int  # where the queue goes on
+
+    @property
+    def count(self) -> int:
+        """How many elements are known to be lost."""
+        return sum(end - first for first, end in self.ranges)
+
+
+@dataclass(frozen=True, slots=True)
 class Resolved:
     """Where a starting point leads, and why."""
 

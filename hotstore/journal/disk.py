@@ -67,6 +67,10 @@ class Disk(Protocol):
 
     def sync_directory(self, name: str = "") -> None: ...
 
+    def leads_to(self, name: str, file: File) -> bool:
+        """Whether `name` is the very file that is open as `file`: not another one, and not gone."""
+        ...
+
     def free_bytes(self) -> int: ...
 
 
@@ -152,6 +156,12 @@ class RealDisk:
     def sync_directory(self, name: str = "") -> None:
         _sync_directory(self._root / name)
 
+    def leads_to(self, name: str, file: File) -> bool:
+        try:
+            return isinstance(file, RealFile) and file.is_at(self._root / name)
+        except FileNotFoundError:
+            return False
+
     def free_bytes(self) -> int:
         state = os.statvfs(self._root)
         return state.f_bavail * state.f_frsize
@@ -178,6 +188,9 @@ class RealFile:
 
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size
+
+    def is_at(self, path: Path) -> bool:
+        return os.path.samestat(os.fstat(self._descriptor), os.lstat(path))
 
     def close(self) -> None:
         os.close(self._descriptor)

@@ -11,18 +11,21 @@ thread at a time drives it; only the preparation of segments runs in the backgro
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+import errno
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Final
 
 from coldstore.shared import failpoint
 from coldstore.shared.chance import Chance
 from coldstore.shared.errors import InvalidInput, check
 from hotstore.journal import layout
+from hotstore.journal.bounds import Bounds
 from hotstore.journal.disk import Disk
-from hotstore.journal.port import Batch, Damage, Poisoned, Record
+from hotstore.journal.port import Batch, Damage, Extent, Poisoned, Record
 from hotstore.journal.recovery import Recovery, write_mark
-from hotstore.journal.segment import Segment, Writer, retire
+from hotstore.journal.segment import LIVE, Segment, Writer, name_of, retire
 from hotstore.journal.spares import Background, Spares, Thread, room_needed
 from hotstore.limits import PAGE_BYTES, SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
 
@@ -31,7 +34,8 @@ class DiskJournal:
     """A `Journal` over the root of `disk`, which it owns; see `hotstore.journal.directory_lock` for keeping others out.
 
     `kinds` are the record kinds that the caller knows; others make `recover` refuse. `background`
-    belongs to the journal, which shuts it down.
+    belongs to the journal, which shuts it down. `beside` is a directory outside of the journal's own, where it
+    keeps its bounds; `elsewhere` tells what is known of this journal in a further place.
     """
 
     in_flight: Final = 1  # a second write would only wait for the first one's fdatasync
@@ -44,6 +48,8 @@ class DiskJournal:
         segment_bytes: int = SEGMENT_BYTES_DEFAULT,
         kinds: Container[int] | None = None,
         background: Background | None = None,
+        beside: Disk | None = None,
+        elsewhere: Callable[[], Extent | None] = lambda: None,
     ) -> None:
         if not SEGMENT_BYTES_MIN <= segment_bytes <= SEGMENT_BYTES_MAX or segment_bytes % PAGE_BYTES:
             raise InvalidInput(
@@ -55,7 +61,10 @@ class DiskJournal:
         self._disk = disk
         self._kinds = kinds
         self._segment_bytes = segment_bytes
-        self._spares = Spares(disk, chance, segment_bytes, background or Thread())
+        self._chance = chance
+        self._elsewhere = elsewhere
+        self._bounds = Bounds(beside)
+        self._spares = Spares(disk, chance, segment_bytes, background or Thread(), self._bounds)
         self._segments: list[Segment] = []  # that have batches, oldest first
         self._active: Writer | None = None  # None before recovery and after close
         self._synced_upto = 0
@@ -66,7 +75,9 @@ class DiskJournal:
         check(self._active is None, "a journal is recovered once")
         with self._poisoning("recovery"):
             self._disk.make_directory()
-            recovery = Recovery(self._disk, self._spares, self._kinds)
+            recovery = Recovery(
+                self._disk, self._spares, self._bounds, self._elsewhere(), self._chance, self._kinds
+            )
             self.damage = recovery.walk.damage
             yield from recovery.batches()
             self._segments, self._active = recovery.finish()
@@ -112,12 +123,31 @@ class DiskJournal:
         count = len(self._segments)
         while self._may_free(before):
             with self._poisoning("trim"), room_needed():
+                self._bounds.taken([self._segments[0].number], self._segments[1].first)
                 free = retire(self._disk, self._segments[:1])
                 self.used_bytes -= self._segments.pop(0).used_bytes
                 self._spares.put_back(free)
         if len(self._segments) == count:
             return
         failpoint.reach("journal.trimmed")
+
+    def chapter(self, coming: int) -> int | None:
+        """The number of the segment that is written, None if the next batch may begin another."""
+        active = self._active
+        return active.header.number if active and layout.pages(coming) <= active.room else None
+
+    def note(self, *, durable: bool) -> Extent:
+        """Look whether the files are the ones in the folder; with `durable`, write down how far they go."""
+        active = self._writable()
+        self._check_place(active)
+        if durable:
+            names = set(self._disk.list())
+            for segment in self._segments:
+                if name_of(segment.number, LIVE) not in names:
+                    raise self._displaced(segment.number)
+            with self._poisoning("writing its bounds"):
+                self._bounds.note(self._synced_upto, told=True)
+        return replace(self._bounds.extent, synced=self._synced_upto)
 
     def close(self, clean: bool = True) -> None:
         """Sync and mark the journal clean, unless it is poisoned; free what it holds. May be repeated."""
@@ -127,6 +157,7 @@ class DiskJournal:
                 with self._poisoning("close"):
                     active.sync()
                 with suppress(OSError):  # on a full disk there is no mark, and the next start copies
+                    self._bounds.note(self.next_sequence, told=False)
                     write_mark(self._disk, self.next_sequence)
         finally:
             if active:
@@ -152,12 +183,28 @@ class DiskJournal:
     def _roll(self, active: Writer) -> Writer:
         """Go on in the next segment. The old one is synced first: only the last may have a torn tail."""
         self.sync()
+        self._check_place(active)
         with self._poisoning("preparing a segment"):
             writer = self._spares.take(self._synced_upto)
+        self._check_place(writer)
         self._active = writer
         self._spares.dismiss(active)
         failpoint.reach("journal.rolled")
         return writer
+
+    def _check_place(self, writer: Writer) -> None:
+        """Files that were deleted, or a folder that was put in another's place, would be written in vain."""
+        with self._poisoning("looking for its files"):
+            there = writer.lies_in(self._disk)
+        if not there:
+            raise self._displaced(writer.header.number)
+
+    def _displaced(self, number: int) -> Poisoned:
+        gone = OSError(
+            errno.ENOENT, "is not in the folder any more: was the data directory deleted or replaced?"
+        )
+        gone.filename = name_of(number, LIVE)
+        return self._poisoned("looking for its files", gone)
 
     def _count(self, active: Writer, sequence: int, span: int) -> None:
         header = active.header

@@ -51,7 +51,8 @@ SEGMENT: Final = struct.Struct(
     "Q"  # segment length in bytes
     "Q"  # synced_upto when the segment was prepared
     "Q"  # replaces: the segment whose batches were copied into this one, or 0
-    "12x"  # zero
+    "Q"  # journal: random, the same in all segments of one journal; 0 in those that were written before it was kept
+    "4x"  # zero
 )
 BATCH: Final = struct.Struct(
     "<4s"  # magic "jjqb"
@@ -81,6 +82,7 @@ class SegmentHeader(NamedTuple):
     segment_bytes: int
     synced_upto: int
     replaces: int
+    journal: int = 0
 
 
 class BatchHeader(NamedTuple):
@@ -129,11 +131,8 @@ def seed(identity: int, number: int, position: int) -> int:
 
 def encode_segment(header: SegmentHeader) -> bytes:
     """The first page of a segment, and the zero page that says that it has no batch yet."""
-    number, identity, segment_bytes, synced_upto, replaces = header
-    fields = SEGMENT.pack(
-        SEGMENT_MAGIC, VERSION, HEADER_BYTES, number, identity, segment_bytes, synced_upto, replaces
-    )
-    crc = checksum(seed(0, number, 0), fields)
+    fields = SEGMENT.pack(SEGMENT_MAGIC, VERSION, HEADER_BYTES, *header)
+    crc = checksum(seed(0, header.number, 0), fields)
     return (fields + CHECKSUM.pack(crc)).ljust(2 * PAGE_BYTES, b"\0")
 
 

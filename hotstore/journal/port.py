@@ -68,6 +68,18 @@ class Damage:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What is known of a journal without looking into it."""
+
+    journal: int  # its identity; 0: not known
+    begin: int | None  # the first sequence that is not trimmed; None: not known
+    synced: int  # every batch before it was durable
+    segments: frozenset[int] = frozenset()  # files that were given out and not taken back, by number
+    closed: bool = False  # nothing was written after it
+    untold: bool = False  # a loss was found, and the journal does not yet say whose it is
+
+
 class Poisoned(Unavailable):
     """A write or fsync failed, so what is durable is unknown. Restart the process; recovery will tell.
 
@@ -77,7 +89,7 @@ class Poisoned(Unavailable):
 
 
 class Journal(Protocol):
-    """Nine names; an implementation promises all of the above."""
+    """Eleven names; an implementation promises all of the above."""
 
     @property
     def in_flight(self) -> int:
@@ -117,6 +129,17 @@ class Journal(Protocol):
     def trim(self, before: int) -> None:
         """Batches with a sequence below `before` are no longer needed. They may still be delivered by
         a later recovery: space is freed in larger units. Raises Poisoned."""
+        ...
+
+    def chapter(self, coming: int) -> int | None:
+        """The file that a batch of up to `coming` bytes will go to, None if it may be one that is not begun yet.
+
+        Whole files may be lost, so each says again what its records are about."""
+        ...
+
+    def note(self, *, durable: bool) -> Extent | None:
+        """Look whether the journal is still where it should be, raise Poisoned if not. With `durable`, and the
+        journal saying by now who lost something, keep in another place how far it goes. None: nothing to keep."""
         ...
 
     def close(self, clean: bool = True) -> None:

@@ -4,7 +4,8 @@ Torn tail or corruption? What was synced must be there; what was not may be cut.
 synced if
 
 - a header of a later batch, of any segment, or the mark of a clean close says so (`synced_upto`), or
-- a later segment has been begun, because a segment is synced before the next one is written.
+- a later segment has been begun, because a segment is synced before the next one is written, or
+- what is kept beside the journal says so (bounds.py): where it begins, how far it went, which files it had.
 
 A missing batch that was certainly synced is corruption: reported, and the batches after it are still
 delivered. Anything else that is not sound lies at the end of the log and is a torn tail. With one
@@ -20,7 +21,7 @@ from collections.abc import Container, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from hotstore.journal import layout
-from hotstore.journal.port import Batch, Damage, Place
+from hotstore.journal.port import Batch, Damage, Extent, Place
 from hotstore.journal.scan import Found, SegmentScan
 from hotstore.journal.segment import Segment
 from hotstore.limits import PAGE_BYTES
@@ -36,7 +37,8 @@ class _Spot(NamedTuple):
 class Walk:
     """One pass over the segments, oldest first. The results are complete when `batches` has ended."""
 
-    def __init__(self, scans: Sequence[SegmentScan], promised: int, kinds: Container[int] | None) -> None:
+    def __init__(self, scans: Sequence[SegmentScan], known: Extent, kinds: Container[int] | None) -> None:
+        self._known = known  # what must be there
         self.damage: list[Damage] = []
         self.segments: list[Segment] = []  # those that have batches
         self.tail: list[Found] = []  # batches of the last segment that has any, without their bodies
@@ -46,12 +48,17 @@ class Walk:
         self._last_begun = max((scan.number for scan in scans if scan.begun), default=layout.NO_SEGMENT)
         self._expected: int | None = None  # None: whatever comes first
         self._end = _Spot(0, PAGE_BYTES)  # up to here all is well, or judged
-        self._synced_upto = max([promised, *(scan.header.synced_upto for scan in scans if scan.header)])
+        self._synced_upto = max([known.synced, *(scan.header.synced_upto for scan in scans if scan.header)])
 
     @property
     def next_sequence(self) -> int:
         """What follows everything delivered, and everything that was synced and is lost."""
         return max(self._expected or 0, self._synced_upto)
+
+    @property
+    def missing(self) -> frozenset[int]:
+        """Segments that were part of the journal and are not there."""
+        return self._known.segments.difference(scan.number for scan in self._scans)
 
     @property
     def last(self) -> SegmentScan | None:
@@ -82,8 +89,11 @@ class Walk:
         if self._expected is None:
             # Each batch tells where its segment began, so that the loss of the very first ones shows.
             self._expected = found.header.opened_at
-            if any(scan.begun for scan in self._scans[:index]):
-                self._report("corrupt", None, self._expected - 1, _Spot(index, PAGE_BYTES))
+            begin = self._known.begin
+            lost = begin is not None and begin < self._expected
+            if lost or any(scan.begun for scan in self._scans[:index]):
+                first = begin if lost else None
+                self._report("corrupt", first, self._expected - 1, _Spot(index, PAGE_BYTES))
             self._end = _Spot(index, PAGE_BYTES)
         if found.header.sequence < self._expected:
             # Delivered before: the copy of a segment that has not been retired, and cannot say so.
@@ -120,7 +130,13 @@ class Walk:
     def _judge_end(self) -> None:
         """After the last sound batch: nothing, the remains of an unfinished write, or damage."""
         expected, remains = self._expected, list(self._remains(None))
-        self.ends_well = not remains and self._synced_upto <= (expected or 0)
+        newest = self.segments[-1].number if self.segments else layout.NO_SEGMENT
+        gone = any(number > newest for number in self.missing)
+        self.ends_well = not remains and not gone and self._synced_upto <= (expected or 0)
+        if gone or (self._known.untold and not any(damage.kind == "corrupt" for damage in self.damage)):
+            # How much was in it cannot be known; or an earlier start knew it, and ended too soon to tell.
+            self._report("corrupt", expected, None, None)
+            return
         if self._synced_upto > (expected or 0):
             # The remains may be of more batches than those that are known to have been synced.
             last = None if remains else self._synced_upto - 1

@@ -13,6 +13,10 @@ A journal record is a kind and a payload. Integers are little-endian.
                JSON arrays of rows; each row replaces what was known of its number. LEFT names queues that
                another node serves from now on. A QUEUES row ends with the epoch and the standing of the
                queue where this node is one of several
+    DOUBTS     rows (queue, name, cause): the queue may have lost elements, and takes no pushes; no cause: that
+               was settled. Queue 0: a queue of this name that the journal does not know any more
+    FILLED     rows (queue, first, next, time): an operator gave these elements up (placeholders.py). Both kinds
+               are written only where something was lost
 
 The last record about a queue, subscriber or producer wins, so a checkpoint is nothing but the same
 rows written again, in chunks, while other records go on between them. Kinds are never renumbered.
@@ -42,7 +46,11 @@ GONE: Final = 6
 PRODUCERS: Final = 7
 LEFT: Final = 8
 VALUE: Final = 9
-KINDS: Final = frozenset({PUSH, POSITIONS, SEALED, QUEUES, SUBSCRIBERS, GONE, PRODUCERS, LEFT, VALUE})
+DOUBTS: Final = 10
+FILLED: Final = 11
+KINDS: Final = frozenset(
+    {PUSH, POSITIONS, SEALED, QUEUES, SUBSCRIBERS, GONE, PRODUCERS, LEFT, VALUE, DOUBTS, FILLED}
+)
 
 # The standing of a queue, in its row
 SETTLED: Final = 0

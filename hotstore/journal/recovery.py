@@ -10,19 +10,32 @@ knows which one counts. Every step may be repeated.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import struct
-from collections.abc import Container, Iterator
-from dataclasses import replace
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final
 
 from coldstore.shared import failpoint
+from coldstore.shared.chance import Chance
 from coldstore.shared.errors import Conflict, DataLoss
 from hotstore.journal import layout
+from hotstore.journal.bounds import Bounds
 from hotstore.journal.disk import Disk, read_all, write_all
-from hotstore.journal.port import Batch, Place
+from hotstore.journal.port import Batch, Extent, Place
 from hotstore.journal.reader import Walk
 from hotstore.journal.scan import Found, SegmentScan
-from hotstore.journal.segment import FREE, LIVE, NEW, QUARANTINE, Segment, Writer, parse_name, publish, retire
+from hotstore.journal.segment import (
+    FREE,
+    LIVE,
+    NEW,
+    QUARANTINE,
+    Segment,
+    Writer,
+    new_identity,
+    parse_name,
+    publish,
+    retire,
+)
 from hotstore.journal.spares import Spares, room_needed
 from hotstore.limits import PAGE_BYTES, SCAN_BYTES
 
@@ -39,16 +52,39 @@ _MARK_MAGIC: Final = b"jjqc"
 class Recovery:
     """One recovery. `batches` first, to its end; then `finish`."""
 
-    def __init__(self, disk: Disk, spares: Spares, kinds: Container[int] | None) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        spares: Spares,
+        bounds: Bounds,
+        elsewhere: Extent | None,
+        chance: Chance,
+        kinds: Container[int] | None,
+    ) -> None:
         self._disk = disk
         self._spares = spares
+        self._bounds = bounds
         self._files = [(name, *parsed) for name in disk.list() if (parsed := parse_name(name))]
         scans = [SegmentScan(disk, number) for _, number, state in self._files if state == LIVE]
         replaced = {scan.header.replaces for scan in scans if scan.header}
         self._dead = [scan for scan in scans if scan.number in replaced]
         self._scans = [scan for scan in scans if scan.number not in replaced]
         self._mark = read_mark(disk)
-        self.walk = Walk(self._scans, self._mark or 0, kinds)
+        beside = bounds.read()
+        self._journal = _identity(scans, beside, elsewhere) or new_identity(chance)
+        if elsewhere and elsewhere.closed and not scans and (not beside or beside.synced <= elsewhere.synced):
+            beside = elsewhere = (
+                None  # all of it is gone, and it is known exactly what that was: see Engine.start
+            )
+            self._journal = new_identity(chance)
+        far = elsewhere.synced if elsewhere else 0
+        known = beside or Extent(self._journal, None, 0)
+        self._known = dataclasses.replace(
+            known,
+            synced=max(known.synced, far, self._mark or 0),
+            segments=known.segments.difference(replaced),
+        )
+        self.walk = Walk(self._scans, self._known, kinds)
 
     def batches(self) -> Iterator[Batch]:
         yield from self.walk.batches()
@@ -56,6 +92,8 @@ class Recovery:
 
     def finish(self) -> tuple[list[Segment], Writer]:
         """Leave the journal ready; returns the segments that have batches and the one to write."""
+        # What is said beside the journal names nothing that is taken out of it from here on.
+        self._bounds.begin(self._extent((scan.number for scan in self._scans), self._known.synced))
         self._sweep()
         held = self._quarantine()
         # Before anything replaces their replacement: a segment that nobody replaces is alive.
@@ -73,13 +111,21 @@ class Recovery:
                 idle.append(last)
                 copied = segments.pop(last.number, None)
                 if copied:
-                    segments[writer.header.number] = replace(copied, number=writer.header.number)
+                    segments[writer.header.number] = dataclasses.replace(copied, number=writer.header.number)
+        self._bounds.begin(self._extent({*segments, writer.header.number}, self.walk.next_sequence))
         self._retire(idle, held)
         self._remove_mark()
         failpoint.reach("recovery.switched")
         for number in held & segments.keys():
             segments[number].hold = True
         return list(segments.values()), writer
+
+    def _extent(self, numbers: Iterable[int], synced: int) -> Extent:
+        """What to say of the journal; losses that were found are not in its own records yet."""
+        walk = self.walk
+        begin = walk.segments[0].first if walk.segments else walk.next_sequence
+        lost = any(damage.kind == "corrupt" for damage in walk.damage)
+        return Extent(self._journal, begin, synced, frozenset(numbers), untold=lost)
 
     def _sweep(self) -> None:
         """Forget segments that were never finished, and find those to reuse."""
@@ -90,6 +136,7 @@ class Recovery:
             if state == NEW:
                 self._disk.remove(name)
         numbers = [number for _, number, _ in self._files]
+        numbers += self._known.segments  # also of those that are lost: they may come back
         self._spares.start(max(numbers, default=0), [name for name, _, state in self._files if state == FREE])
 
     def _is_clean(self) -> bool:
@@ -106,6 +153,7 @@ class Recovery:
             free, writer = self._spares.begin(self.walk.next_sequence, replaces, span)
         except OSError:
             # The disk is full: the spare that the last process kept ready is for just this.
+            self._bounds.taken(scan.number for scan in idle)
             self._retire(idle, held)
             idle.clear()
             with room_needed():
@@ -163,6 +211,27 @@ class Recovery:
         if CLEAN in self._disk.list():
             self._disk.remove(CLEAN)
             self._disk.sync_directory()
+
+
+def _identity(scans: Sequence[SegmentScan], beside: Extent | None, elsewhere: Extent | None) -> int:
+    """Whose journal this is, 0 if nothing tells. Raises Conflict if not all that tells says the same."""
+    named = {scan.name: scan.header.journal for scan in scans if scan.header and scan.header.journal}
+    known = beside.journal if beside else 0
+    own = known or next(iter(named.values()), 0)
+    foreign = sorted(name for name, journal in named.items() if journal != own)
+    if foreign:
+        raise Conflict(
+            f"the journal's folder has files of another data directory's journal ({', '.join(foreign[:3])}): put its "
+            f"own files back; if they are lost, move the others away and start again, which says what is missing. "
+            f"Nothing was changed"
+        )
+    if elsewhere and own and elsewhere.journal != own:
+        raise Conflict(
+            f"this data directory has journal {own:016x}, but the cold store says that this node writes "
+            f"{elsewhere.journal:016x}: start it with its own data directory; if that is lost, with an empty one, "
+            f"which says what is missing. Nothing was changed"
+        )
+    return own or (elsewhere.journal if elsewhere and scans else 0)
 
 
 def _read_again(last: SegmentScan, found: Found) -> layout.Body:

@@ -64,11 +64,20 @@ def zeroed(disk: Disk, number: int, segment_bytes: int) -> str:
 
 
 def new_header(
-    chance: Chance, number: int, segment_bytes: int, synced_upto: int, replaces: int = layout.NO_SEGMENT
+    chance: Chance,
+    number: int,
+    segment_bytes: int,
+    synced_upto: int,
+    replaces: int = layout.NO_SEGMENT,
+    journal: int = 0,
 ) -> layout.SegmentHeader:
     """A header with a new identity."""
-    identity = int(chance.token()[:16], 16)
-    return layout.SegmentHeader(number, identity, segment_bytes, synced_upto, replaces)
+    return layout.SegmentHeader(number, new_identity(chance), segment_bytes, synced_upto, replaces, journal)
+
+
+def new_identity(chance: Chance) -> int:
+    """Random, and not 0, which stands for one that is not known."""
+    return int(chance.token()[:16], 16) or 1
 
 
 def begin(disk: Disk, free: str, header: layout.SegmentHeader) -> Writer:
@@ -125,6 +134,10 @@ class Writer:
 
     def sync(self) -> None:
         self._file.sync()
+
+    def lies_in(self, disk: Disk) -> bool:
+        """Whether the name of the segment still leads to the file that is written."""
+        return disk.leads_to(name_of(self.header.number, LIVE), self._file)
 
     def dismiss(self) -> None:
         """The segment is full, and synced: it will only be read after a crash."""

@@ -17,6 +17,7 @@ from typing import Protocol, TypeVar
 from coldstore.shared import failpoint
 from coldstore.shared.chance import Chance
 from coldstore.shared.errors import Exhausted
+from hotstore.journal.bounds import Bounds
 from hotstore.journal.disk import Disk
 from hotstore.journal.layout import NO_SEGMENT
 from hotstore.journal.segment import Writer, begin, new_header, publish, zeroed
@@ -65,7 +66,10 @@ class Inline:
 class Spares:
     """The spare, and the free files behind it. Driven by the journal's thread; work runs in the background."""
 
-    def __init__(self, disk: Disk, chance: Chance, segment_bytes: int, background: Background) -> None:
+    def __init__(
+        self, disk: Disk, chance: Chance, segment_bytes: int, background: Background, bounds: Bounds
+    ) -> None:
+        self._bounds = bounds
         self._disk = disk
         self._chance = chance
         self._segment_bytes = segment_bytes
@@ -115,7 +119,8 @@ class Spares:
         segment_bytes = max(self._segment_bytes, PAGE_BYTES + span)
         free = self._pop(segment_bytes) or zeroed(self._disk, number, segment_bytes)
         try:
-            header = new_header(self._chance, number, segment_bytes, synced_upto, replaces)
+            journal = self._bounds.extent.journal
+            header = new_header(self._chance, number, segment_bytes, synced_upto, replaces, journal)
             return free, begin(self._disk, free, header)
         except OSError:
             self.put_back([free])
@@ -141,6 +146,7 @@ class Spares:
     def _fresh(self, synced_upto: int) -> Writer:
         free, writer = self.begin(synced_upto, NO_SEGMENT, 0)
         publish(self._disk, free, writer)
+        self._bounds.given(writer.header.number)
         failpoint.reach("journal.segment_created")
         return writer
 

@@ -9,7 +9,7 @@ is still needed: the last whole checkpoint and the first unsealed element of eve
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hotstore.journal import records
 from hotstore.journal.port import Journal, Record
@@ -32,6 +32,7 @@ class Checkpointer:
         self._every_bytes = every_bytes
         self._base_bytes = 0  # what the journal held after the last checkpoint and trim
         self._running = False
+        self._file: int | None = None  # of the journal that the last checkpoint began in
         self.floor = 0  # the journal before it holds no state that is not written again after it
 
     @property
@@ -39,13 +40,19 @@ class Checkpointer:
         return self._journal.used_bytes
 
     def due(self) -> bool:
-        return not self._running and self._journal.used_bytes - self._base_bytes >= self._every_bytes
+        """As soon as the journal goes on in another file, too: should one of them be lost, the others say enough."""
+        file = self._journal.chapter(0)
+        if self._file is None:
+            self._file = file  # what an earlier run wrote into the others stays as it is
+        grown = self._journal.used_bytes - self._base_bytes
+        return not self._running and (grown >= self._every_bytes or file != self._file)
 
     async def write(self) -> None:
         """Write all rows again."""
         self._running = True
         try:
             registry = self._registry
+            self._file = self._journal.chapter(0)
             first = await self._chunk([], _queue_rows)
             for queues in chunks(list(registry.queues.values())):
                 await self._chunk(queues, _queue_rows)
@@ -54,10 +61,18 @@ class Checkpointer:
             producers = [(q, name) for q in registry.queues.values() for name in q.producers.names()]
             for some in chunks(producers):
                 await self._chunk(some, _producer_rows)
+            await self._doubts()
             self.floor = first
             self._base_bytes = self._journal.used_bytes
         finally:
             self._running = False
+
+    async def _doubts(self) -> None:
+        queues = [queue for queue in self._registry.queues.values() if queue.doubt is not None]
+        rows = [queue.doubt_row() for queue in queues]
+        rows += [[0, name, cause] for name, cause in self._registry.suspects.items()]
+        for some in chunks(rows):
+            await self._chunk(some, _doubt_rows)
 
     async def _chunk(self, items: Sequence[T], make: Callable[[Sequence[T]], Record]) -> int:
         return await commit_state(self._committer, lambda: [make(items)])
@@ -65,7 +80,8 @@ class Checkpointer:
     async def trim(self) -> None:
         """Let go of what nothing needs any more."""
         floors = [floor for queue in self._registry.queues.values() if (floor := queue.floor()) is not None]
-        before = min([self.floor, *floors])
+        held = self._registry.hold()
+        before = min([self.floor, *floors] if held is None else [self.floor, held, *floors])
         await self._committer.call(lambda: self._journal.trim(before))
         self._base_bytes = min(self._base_bytes, self._journal.used_bytes)
 
@@ -81,3 +97,7 @@ def _subscriber_rows(subscribers: Sequence[Subscriber]) -> Record:
 def _producer_rows(producers: Sequence[tuple[HotQueue, str]]) -> Record:
     rows = [[queue.number, *row] for queue, name in producers if (row := queue.producers.row(name))]
     return records.rows(records.PRODUCERS, rows)
+
+
+def _doubt_rows(rows: Sequence[list[Any]]) -> Record:
+    return records.rows(records.DOUBTS, rows)

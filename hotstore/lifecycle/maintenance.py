@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import JjqError
@@ -31,6 +31,12 @@ log = logging.getLogger("jjq.hotstore")
 T = TypeVar("T")
 
 
+class LookAtJournal(Protocol):
+    """Finds out whether the journal is still where it should be; `durable`: and keeps how far it goes."""
+
+    def __call__(self, *, durable: bool) -> Awaitable[None]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What maintenance looks after."""
@@ -43,6 +49,7 @@ class Parts:
     runner: Runner
     usage: Usage
     free_bytes: Callable[[], int]
+    look_at_journal: LookAtJournal
 
 
 class Maintenance:
@@ -84,6 +91,7 @@ class Maintenance:
 
     async def _tend(self) -> None:
         parts = self._parts
+        await parts.look_at_journal(durable=self._every("bounds", self._settings.checkpoint_seconds))
         parts.usage.disk_free_bytes = parts.free_bytes()
         for queue in list(parts.registry.queues.values()):
             self._seal_old(queue)

@@ -8,7 +8,9 @@ from coldstore.shared.clock import Clock
 from coldstore.shared.errors import DataLoss
 from hotstore.journal import records
 from hotstore.journal.port import Batch, Damage, Journal, StoredRecord
-from hotstore.queue.registry import Registry, doubt
+from hotstore.queue.holes import RECORDS_LOST
+from hotstore.queue.placeholders import Fill
+from hotstore.queue.registry import Registry
 from hotstore.write.producers import Pushed
 
 
@@ -32,16 +34,18 @@ class Replay:
         for damage in journal.damage:
             if damage.kind == "corrupt":
                 self._doubt(damage)
+        for number, pushes in self._early.items():  # of a queue that left, or whose row is lost
+            self._registry.nameless[number] = min(sequence for _, sequence in pushes)
 
     def _doubt(self, damage: Damage) -> None:
         """Batches are lost. Whose elements were in them shows only by what the journal says of a queue later.
 
         Of the others it cannot be told. To give out their next offset again might give it to a second
-        element, so they take no pushes in this run.
+        element, so they take no pushes until an operator accepts the loss. Where one did, the journal says so later.
         """
         for queue in self._registry.by_number.values():
-            if damage.last is None or self._heard[queue.number] <= damage.last:
-                queue.doubt = doubt(queue.name)
+            if queue.doubt is None and (damage.last is None or self._heard[queue.number] <= damage.last):
+                queue.suspect(RECORDS_LOST)
 
     def _apply(self, batch: Batch) -> None:
         self.batches += 1
@@ -70,6 +74,10 @@ class Replay:
                 self._gone(payload)
             case records.PRODUCERS:
                 self._producers(payload)
+            case records.DOUBTS:
+                self._doubts(payload, sequence)
+            case records.FILLED:
+                self._filled(payload, sequence)
             case records.LEFT:
                 for (number,) in records.read_rows(payload):
                     self._registry.forget(number)
@@ -142,12 +150,33 @@ class Replay:
                 )
                 queue = self._registry.add_queue(settings, number)
             self._sealed(number, cold_offset)
+            self._registry.suspects.pop(name, None)
             queue.promised = max(queue.promised, next_)
             queue.last_us = max(queue.last_us, last_us)
             queue.epoch, queue.standing = where or (0, records.SETTLED)
             for push, sequence in self._early.pop(number, ()):
                 self._push(push, sequence)
             self._heard[number] = heard
+
+    def _doubts(self, payload: memoryview, heard: int) -> None:
+        for number, name, cause in records.read_rows(payload):
+            queue = self._registry.by_number.get(number)
+            if number == 0 and cause:
+                self._registry.suspects[name] = cause
+            elif number == 0:
+                self._registry.suspects.pop(name, None)
+            elif queue is not None and cause:
+                queue.suspect(cause)
+                queue.doubt_stored = True
+            elif queue is not None:
+                queue.trust()
+                self._heard[number] = heard
+
+    def _filled(self, payload: memoryview, sequence: int) -> None:
+        for number, first, next_, accepted_us in records.read_rows(payload):
+            queue = self._registry.by_number.get(number)
+            if queue is not None:
+                queue.fills.append(Fill(first, next_, accepted_us, sequence))
 
     def _subscribers(self, payload: memoryview) -> None:
         for row in records.read_rows(payload):

@@ -30,6 +30,7 @@ class Claim:
 
     epoch: int
     state: QueueState = field(default_factory=QueueState)
+    earlier: bool = False  # it was this node's before this run already, so its journal should have named it
 
 
 class Owners(Protocol):
@@ -52,7 +53,7 @@ class Alone:
     """The only node there is: every queue is its own, and nobody needs to be asked."""
 
     async def claim(self, queue: str) -> Claim:
-        return Claim(0)
+        return Claim(0, earlier=True)
 
     async def confirm(self, queue: str, epoch: int) -> int:
         return epoch

@@ -21,6 +21,7 @@ from coldstore.shared.errors import Conflict, DataLoss, Fenced, JjqError
 from hotstore.journal import records
 from hotstore.journal.port import Record
 from hotstore.port import QueueInfo
+from hotstore.queue.placeholders import Fill
 from hotstore.queue.tail import TailBlock
 from hotstore.write.admission import Usage
 from hotstore.write.committer import Committer
@@ -66,7 +67,14 @@ class HotQueue:
         self.producers = Producers()
         self.subscribers = 0  # how many; the registry knows who
         self.damage: DataLoss | None = None  # a hole in the journal: reads around it go on, pushes do not
-        self.doubt: DataLoss | None = None  # elements may be lost: no pushes in this run, all else goes on
+        self.holes: list[tuple[int, int]] = []  # the offsets that `damage` is about, if it is that
+        self.fills: list[Fill] = []  # what an operator gave up, and what is not all cold yet
+        self.doubt: DataLoss | None = (
+            None  # elements may be lost: no pushes until it is settled, all else goes on
+        )
+        self.cause = ""  # of the doubt
+        self.doubt_stored = False
+        self.told: int | None = None  # the file of the journal that has the queue's row
         self.last_us = 0
         self.on_grown: Callable[[HotQueue], None] = lambda queue: None
         self._clock = clock
@@ -137,7 +145,16 @@ class HotQueue:
         return known
 
     def records(self) -> list[Record]:
-        """The pushes of the group that was formed, as few records: neighbours that are small go together."""
+        """What the group that was formed has of this queue. The first push in a file of the journal comes with the
+        queue's row: files may be lost, and what is in the others must not lose its name."""
+        chapter = self._committer.chapter
+        if chapter is not None and chapter == self.told:
+            return self._pushes()
+        self.told = chapter
+        return [records.rows(records.QUEUES, [self.row()]), *self._pushes()]
+
+    def _pushes(self) -> list[Record]:
+        """The pushes as few records: neighbours that are small go together."""
         stage = self._staged[-1]
         if len(stage.entries) == 1:  # it has offsets, else nobody had asked for records
             entry = stage.entries[0]
@@ -196,6 +213,7 @@ class HotQueue:
         """The group was not written: its offsets were never given out, and no group is staged behind it,
         or all of them fail as well."""
         self._take_stage()
+        self.told = None  # the row was not written either
 
     def _take_stage(self) -> _Stage | None:
         """That of the group which is being settled; None if it was taken already, or never was."""
@@ -265,10 +283,34 @@ class HotQueue:
 
     def floor(self) -> int | None:
         """The first journal batch that is still needed for this queue's elements."""
+        if self.fills and self.cold is not None:
+            self.fills = [fill for fill in self.fills if fill.next > self.cold_offset]
+        if self.fills:  # they were journalled later than what lies behind them
+            blocks = [block.sequence for block in (*self.sealing, self.tail) if block.sequence is not None]
+            return min([*blocks, *(fill.sequence for fill in self.fills)])
         for block in (*self.sealing, self.tail):
             if block.sequence is not None:
                 return block.sequence
         return None
+
+    def suspect(self, cause: str) -> None:
+        """Elements may be lost, and it cannot be known how many: those from the queue's end on."""
+        self.cause = cause
+        self.doubt = DataLoss(
+            f"queue {self.name} may have lost its last elements, from offset {self.next} on: {cause}. Put the "
+            f"journal's files back, or look into the quarantine folder of the data directory; pushes are refused "
+            f"until the loss is accepted: jjq queue accept-loss {self.name}"
+        )
+
+    def trust(self) -> None:
+        """The loss was accepted."""
+        self.doubt, self.cause, self.doubt_stored = None, "", False
+
+    def doubt_row(self) -> list[Any]:
+        return [self.number, self.name, self.cause]
+
+    def now(self) -> float:
+        return self._clock.monotonic()
 
     def freeze(self) -> None:
         """End the hot-hot block and begin the next one."""
@@ -322,7 +364,8 @@ class HotQueue:
         s = self.settings
         return [
             self.number, s.name, s.id, s.content, s.block_bytes, s.block_seconds, s.created_us,
-            self.next, self.cold_offset, self.last_us, *([self.epoch, self.standing] if self.epoch else []),
+            max(self.next, self.promised), self.cold_offset, self.last_us,
+            *([self.epoch, self.standing] if self.epoch else []),
         ]  # fmt: skip
 
 

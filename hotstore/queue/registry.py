@@ -19,8 +19,10 @@ from coldstore.shared.clock import Clock
 from coldstore.shared.errors import DataLoss, Fenced, InvalidInput, JjqError, NotFound
 from coldstore.store import ColdStore
 from hotstore.journal import records
+from hotstore.journal.witness import Exposed
 from hotstore.limits import EXPECTED_QUEUES_MAX
 from hotstore.queue.arrival import arrive
+from hotstore.queue.holes import RECORDS_LOST, reconcile
 from hotstore.queue.moves import chunks, commit_state
 from hotstore.queue.owners import Alone, Claim, Owners
 from hotstore.queue.queue import HotQueue
@@ -60,7 +62,13 @@ class Registry:
         self.changed_subscribers: set[Subscriber] = set()
         self.gone: set[str] = set()
         self._expected: dict[str, ColdQueue] = {}  # opened before they are this node's
-        self._suspects: frozenset[str] = frozenset()
+        self.suspects: dict[
+            str, str
+        ] = {}  # names that the journal may have lost with what it knew of them; the cause
+        self._exposed: dict[str, Exposed] = {}  # where the journal is known to have reached, by name
+        self.nameless: dict[
+            int, int
+        ] = {}  # queues of which the journal has elements, but no row: the first batch
         self._next_queue = 1
         self._next_subscriber = 1
 
@@ -233,17 +241,49 @@ class Registry:
         for some in chunks(fresh):
             rows = [queue.row() for queue in some]
             await commit_state(self._committer, lambda rows=rows: [records.rows(records.QUEUES, rows)])  # type: ignore[misc]
+        await self.store_doubts()
+
+    def expose(self, exposed: Iterable[Exposed]) -> None:
+        """The cold store knows that these queues had reached so far."""
+        self._exposed = {each.name: each for each in exposed}
+        for queue in self.queues.values():
+            self._promise(queue)
+
+    def _promise(self, queue: HotQueue) -> None:
+        said = self._exposed.pop(queue.name, None)
+        if said is not None and said.id == queue.settings.id:
+            queue.promised = max(queue.promised, said.next)
 
     async def suspect_unknown(self) -> None:
         """Journal records are lost, perhaps with the rows of queues that the journal does not name any more."""
         names = await self._runner.run(self._cold.queue_names)
-        self._suspects = frozenset(names) - self.queues.keys()
+        self.suspects |= {name: RECORDS_LOST for name in names if name not in self.queues}
 
-    def _fresh(self, settings: QueueSettings) -> HotQueue:
-        """A queue that the journal does not name."""
+    async def store_doubts(self) -> None:
+        """Make what is suspected durable: it stays until an operator accepts the loss, whatever the journal forgets."""
+        queues = [
+            queue for queue in self.queues.values() if queue.doubt is not None and not queue.doubt_stored
+        ]
+        rows = [queue.doubt_row() for queue in queues]
+        rows += [[0, name, cause] for name, cause in self.suspects.items()]
+        for some in chunks(rows):
+            await commit_state(self._committer, lambda some=some: [records.rows(records.DOUBTS, some)])  # type: ignore[misc]
+        for queue in queues:
+            queue.doubt_stored = True
+
+    def hold(self) -> int | None:
+        """The first journal batch that is kept for elements without a name, while it is open whose they are."""
+        open_ = self.suspects or any(queue.doubt is not None for queue in self.queues.values())
+        return min(self.nameless.values(), default=None) if open_ else None
+
+    def _fresh(self, settings: QueueSettings, *, earlier: bool = True) -> HotQueue:
+        """A queue that the journal does not name; `earlier`: it was this node's before this run."""
         queue = self.add_queue(settings)
-        if queue.name in self._suspects:
-            queue.doubt = doubt(queue.name)
+        cause = self.suspects.pop(queue.name, None)
+        if earlier:
+            self._promise(queue)
+            if cause is not None:
+                queue.suspect(cause)
         return queue
 
     def _readable(self) -> list[QueueSettings]:
@@ -273,7 +313,7 @@ class Registry:
             ) from None
         queue = self.queues.get(name)
         if queue is not None:
-            return self._reopened(queue, cold)
+            return await self._reopened(queue, cold)
         return await self._arrived(claim, cold) if claim is not None else await self._open(name)
 
     def _look(self, name: str) -> ColdQueue:
@@ -285,15 +325,17 @@ class Registry:
                 return expected
         return self._cold.open_queue(name)
 
-    def _reopened(self, queue: HotQueue, cold: ColdQueue) -> HotQueue:
+    async def _reopened(self, queue: HotQueue, cold: ColdQueue) -> HotQueue:
         before = queue.unsealed_bytes
         reconcile(queue, cold, [subscriber.offset for subscriber in self.of(queue).values()])
         self._usage.unsealed_bytes += queue.unsealed_bytes - before
         self.blocks_changed(queue)
+        if queue.doubt is not None and not queue.doubt_stored:
+            await self.store_doubts()
         return queue
 
     async def _arrived(self, claim: Claim, cold: ColdQueue) -> HotQueue:
-        fresh = self._fresh(cold.settings)
+        fresh = self._fresh(cold.settings, earlier=claim.earlier)
         fresh.epoch = claim.epoch
         try:
             await arrive(self, self._committer, fresh, claim.state)
@@ -302,6 +344,8 @@ class Registry:
             raise
         # Only now is it open: a push before its row would be lost in a restart.
         reconcile(fresh, cold, [subscriber.offset for subscriber in self.of(fresh).values()])
+        if fresh.doubt is not None:
+            await self.store_doubts()
         return fresh
 
     async def _confirmed(self, queue: HotQueue) -> HotQueue | None:
@@ -329,53 +373,3 @@ def in_order(names: Iterable[str], after: str, limit: int | None) -> list[str]:
     """The names that come after `after`, the first `limit` of them; a few of many are not sorted all."""
     rest = (name for name in names if name > after)
     return sorted(rest) if limit is None else heapq.nsmallest(limit, rest)
-
-
-def reconcile(queue: HotQueue, cold: ColdQueue, positions: Iterable[int] = ()) -> None:
-    """Join what the journal kept of a queue with what the cold store has of it.
-
-    The journal is trimmed only after a commit in the cold store, so the two overlap or touch. Should
-    there be a hole between them, elements are lost: the queue says so and takes no pushes, since new
-    elements behind a hole could never become blocks.
-    """
-    if cold.settings.id != queue.settings.id:
-        queue.damage = DataLoss(
-            f"queue {queue.name} in the cold store has id {cold.settings.id}, but this journal wrote to "
-            f"{queue.settings.id}: is this the right cold store?"
-        )
-    reached, last = cold.next_offset, cold.list_blocks().last
-    queue.first = cold.first_offset
-    blocks = [*queue.sealing, queue.tail]
-    for block in blocks:
-        block.drop_before(reached)
-    kept = [block for block in blocks if len(block)]
-    expected = reached
-    for block in kept:
-        if block.first > expected and queue.damage is None:
-            queue.damage = _hole(queue, expected, block.first)
-        expected = block.next
-    promised = max([queue.next, queue.promised, *positions])  # nobody is ahead of what was acknowledged
-    if promised > expected and queue.damage is None:
-        queue.damage = _hole(queue, expected, promised)
-    queue.sealing = kept
-    queue.next = max(promised, expected)
-    queue.last_us = max(queue.last_us, last.max_timestamp_us if last is not None else 0)
-    queue.start_tail()
-    queue.cold = cold
-    queue.open = True
-    if queue.damage is not None:
-        log.error("%s", queue.damage)
-
-
-def doubt(name: str) -> DataLoss:
-    return DataLoss(
-        f"queue {name} may have lost its last elements: journal records that had been synced are damaged or missing. "
-        f"Look into the quarantine folder of the data directory; pushes are refused until the next start"
-    )
-
-
-def _hole(queue: HotQueue, start: int, end: int) -> DataLoss:
-    return DataLoss(
-        f"queue {queue.name}: elements {start}..{end - 1} were acknowledged but are neither in the journal nor in the "
-        f"cold store; see the quarantine folder of the data directory. Reads around them go on, pushes are refused"
-    )

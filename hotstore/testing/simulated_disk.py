@@ -19,6 +19,7 @@ from typing import Final, Literal
 
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
+from hotstore.journal.disk import File
 from hotstore.journal.port import Buffer
 
 SECTOR_BYTES: Final = 512
@@ -196,6 +197,9 @@ class SimDisk:
                 left.append(change)
         self._pending = left
 
+    def leads_to(self, name: str, file: File) -> bool:
+        return isinstance(file, SimFile) and file.is_one(self._live.get(name))
+
     def free_bytes(self) -> int:
         return max(0, self.capacity_bytes - sum(len(inode.cache) for inode in self._live.values()))
 
@@ -262,6 +266,9 @@ class SimFile:
     def size(self) -> int:
         self._alive()
         return len(self._inode.cache)
+
+    def is_one(self, inode: _Inode | None) -> bool:
+        return self._inode is inode
 
     def forget(self) -> None:
         """Nothing that would show."""

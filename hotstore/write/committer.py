@@ -31,7 +31,7 @@ from typing import Any, Final, Protocol, TypeVar
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Exhausted, Unavailable
 from coldstore.shared.limits import KIB
-from hotstore.journal.port import Journal, Record
+from hotstore.journal.port import Journal, Poisoned, Record
 from hotstore.write.in_flight import Entry, Flight, Group
 
 T = TypeVar("T")
@@ -39,6 +39,7 @@ T = TypeVar("T")
 _QUICK_SECONDS: Final = 0.001
 _WEIGHT: Final = 1 / 8  # of the last write in the average
 _SMALL_BYTES: Final = 16 * KIB  # of a group that may be written on the event loop
+_FRAME_BYTES: Final = 2 * KIB  # that an entry may need beside its own: at most, in all but odd cases
 _ALONE: Final = 8  # entries that go without a look at who else is ready, once a look found nobody
 
 
@@ -72,7 +73,7 @@ class Committer:
     __slots__ = (
         "_alone", "_begin_soon", "_busy", "_calls", "_clock", "_closing", "_due", "_flight", "_group_bytes_max",
         "_idle", "_inbox", "_journal", "_loop", "_notify_written", "_on_poison", "_pace", "_seconds", "_several",
-        "_sources", "_thread", "_threaded", "_timer", "_work", "every_seconds", "forming", "groups",
+        "_sources", "_thread", "_threaded", "_timer", "_work", "chapter", "every_seconds", "forming", "groups",
         "pending_bytes", "poisoned", "settling", "synced_bytes",
     )  # fmt: skip
 
@@ -102,6 +103,9 @@ class Committer:
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._idle: asyncio.Future[None] | None = None
+        self.chapter: int | None = (
+            0  # the journal's file that the group being formed goes to; None: a new one, perhaps
+        )
         self.forming = 0  # number of the group that is being formed, or was formed last
         self.settling = 0  # … that is being settled or failed
         self.poisoned: Exception | None = None
@@ -178,7 +182,7 @@ class Committer:
         while not self._busy:
             if self._calls:
                 work, future = self._calls.popleft()
-                self._run(work, lambda result, error, future=future: _answer(future, result, error))  # type: ignore[misc]
+                self._run(work, lambda result, error, future=future: self._answer(future, result, error))  # type: ignore[misc]
             elif self._inbox and not (self._several and self._flight.full):
                 if self.every_seconds and self._too_early():
                     return
@@ -209,6 +213,8 @@ class Committer:
         alone = len(group.entries) == 1
         if looked or not alone:
             self._alone = _ALONE if alone else 0
+        if not self._several:
+            self.chapter = self._journal.chapter(group.bytes + _FRAME_BYTES * (len(group.entries) + 8))
         records = [record for source in self._sources for record in source.records()]
         self._sources.clear()
         notify, self._notify_written = self._notify_written, False
@@ -287,12 +293,16 @@ class Committer:
         if isinstance(error, Exhausted):
             self._undo(group, error)
             return
-        self.poisoned = error
         unknown = Unavailable(
             f"the journal failed while this was being written, its outcome is unknown: {error}"
         )
         for failed in (group, *self._flight.clear()):
             self._undo(failed, unknown)
+        self._poison(error)
+
+    def _poison(self, error: Exception) -> None:
+        """What waits was not written; nothing more will be."""
+        self.poisoned = error
         while self._inbox:
             entry = self._inbox.popleft()
             self.pending_bytes -= entry.bytes
@@ -304,6 +314,17 @@ class Committer:
         for entry in group.entries:
             self.pending_bytes -= entry.bytes
             entry.fail(error)
+
+    def _answer(self, future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+        """To whoever called; a journal that failed in a call has failed for all."""
+        if isinstance(error, Poisoned) and self.poisoned is None:
+            self._poison(error)
+        if future.cancelled():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
 
     def _run(self, work: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:
         """Do `work`, then `done` with its outcome on the event loop."""
@@ -350,12 +371,3 @@ def _outcome(work: Callable[[], Any]) -> tuple[Any, Exception | None]:
         return work(), None
     except Exception as error:  # noqa: BLE001 - whatever the journal raises decides the fate of the group
         return None, error
-
-
-def _answer(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
-    if future.cancelled():
-        return
-    if error is not None:
-        future.set_exception(error)
-    else:
-        future.set_result(result)

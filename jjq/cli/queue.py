@@ -93,6 +93,59 @@ def show(queue: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
         _show(client.get_queue(queue), json)
 
 
+@app.command
+def accept_loss(
+    queue: str,
+    /,
+    *,
+    next_offset: int | None = None,
+    yes: bool = False,
+    dry_run: bool = False,
+    json: AsJson = False,
+    at: Connection = HERE,
+) -> None:
+    """Tell what a queue has lost, after DATA_LOSS; with --yes, give it up, so that the queue takes pushes again.
+
+    Lost elements become placeholders with the header jjq-lost: offsets stay as they are, and everything that is
+    sound stays readable. This cannot be undone. First put back what may still be somewhere: the files of the
+    journal, the folder, the disk.
+
+    ```
+    jjq queue accept-loss orders
+    jjq queue accept-loss orders --yes
+    jjq queue accept-loss orders --next-offset 12000 --yes
+    ```
+
+    Parameters
+    ----------
+    queue
+        Name of the queue.
+    next_offset
+        Where the queue shall go on, if producers or readers know of more elements than the server does.
+    yes
+        Give up what is told.
+    dry_run
+        Only tell, also with --yes.
+    """
+    telling = dry_run or not yes
+    with at.open() as client:
+        lost = client.accept_loss(queue, next_offset=next_offset, dry_run=telling)
+    if json:
+        print_json(asdict(lost) | {"count": lost.count, "accepted": not telling})
+        return
+    nothing = not lost.ranges and not lost.in_doubt
+    print_fields(
+        {
+            "queue": lost.queue,
+            "lost": ", ".join(f"{first}..{end - 1}" for first, end in lost.ranges) or "nothing that is known",
+            "elements": lost.count,
+            "perhaps more": f"from offset {lost.next_offset} on: {lost.cause}" if lost.in_doubt else "no",
+            "goes on at offset": lost.next_offset,
+            "accepted": "nothing to accept" if nothing else "no; add --yes" if telling else "yes",
+        }
+    )
+
+
 def blocks(queue: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
     """List the blocks of a queue, oldest first: in memory, and as Parquet files in the cold store.
 

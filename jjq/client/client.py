@@ -12,7 +12,7 @@ from coldstore.shared.batch import Element, elements, schema
 from coldstore.shared.chance import Chance, SystemChance
 from coldstore.shared.clock import Clock, SystemClock
 from coldstore.shared.errors import Conflict, InvalidInput, NotFound
-from hotstore.port import BlockInfo, QueueInfo, Receipt, Stage, Store, SubscriberInfo
+from hotstore.port import BlockInfo, Loss, QueueInfo, Receipt, Stage, Store, SubscriberInfo
 from jjq.client.batcher import ProducerSettings
 from jjq.client.local_subscription import Deliveries, LocalDeliveries
 from jjq.client.payload import Headers, Keys, to_payload
@@ -93,6 +93,13 @@ class Client:
                 "only a store opened in this process can be sealed; servers seal by size and age"
             )
         return await self._store.seal(queue)
+
+    async def accept_loss(self, queue: str, *, next_offset: int | None = None, dry_run: bool = False) -> Loss:
+        """Give up what a queue has lost, so that it takes pushes again: an operator's last resort.
+
+        Lost elements become placeholders with the header `jjq-lost`. With `dry_run` nothing is changed.
+        """
+        return await self._store.accept_loss(queue, next_offset=next_offset, dry_run=dry_run)
 
     # Subscribers ----------------------------------------------------------------------------------
 

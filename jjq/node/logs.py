@@ -22,7 +22,7 @@ def set_up_logs(form: str, level: str) -> None:
     else:
         rendered = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
     formatter = structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=shared,
+        foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *shared],
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendered],
     )
     handler = logging.StreamHandler(sys.stderr)

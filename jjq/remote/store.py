@@ -21,7 +21,16 @@ from coldstore.shared.chance import Chance, SystemChance
 from coldstore.shared.clock import Clock, SystemClock
 from coldstore.shared.errors import InvalidInput, NotFound, Unavailable
 from coldstore.shared.limits import MESSAGE_BYTES_MAX
-from coldstore.shared.results import BlockInfo, Popped, QueueInfo, Receipt, Stage, SubscriberInfo, queue_part
+from coldstore.shared.results import (
+    BlockInfo,
+    Loss,
+    Popped,
+    QueueInfo,
+    Receipt,
+    Stage,
+    SubscriberInfo,
+    queue_part,
+)
 from jjq.limits import CREDIT_BYTES, CREDIT_ELEMENTS, PAGE_ENTRIES, WAIT_SECONDS_MAX
 from jjq.remote.channels import Lane, Link
 from jjq.remote.coalesce import Joining
@@ -130,6 +139,10 @@ class RemoteStore:
             return [convert.block_in(block) for block in reply.blocks], reply.next_page_token
 
         return await _all_pages(request, page, lambda block: block.first_offset, limit)
+
+    async def accept_loss(self, queue: str, *, next_offset: int | None = None, dry_run: bool = False) -> Loss:
+        request = made(pb.AcceptLossRequest, queue=queue, next_offset=next_offset, dry_run=dry_run)
+        return convert.loss_in((await self._call("AcceptLoss", request, pb.AcceptLossResponse)).loss)
 
     # Subscribers ----------------------------------------------------------------------------------
 

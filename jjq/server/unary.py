@@ -110,6 +110,7 @@ class Verbs:
             ("CreateQueue", pb.CreateQueueRequest, self._create_queue),
             ("GetQueue", pb.GetQueueRequest, self._get_queue),
             ("ListQueues", pb.ListQueuesRequest, self._list_queues),
+            ("AcceptLoss", pb.AcceptLossRequest, self._accept_loss),
             ("CreateSubscriber", pb.CreateSubscriberRequest, self._create_subscriber),
             ("GetSubscriber", pb.GetSubscriberRequest, self._get_subscriber),
             ("ListSubscribers", pb.ListSubscribersRequest, self._list_subscribers),
@@ -158,6 +159,11 @@ class Verbs:
         found = await self._store.list_blocks(request.queue, from_offset=page.offset, limit=page.limit)
         blocks, token = page.cut(found, lambda block: block.last_offset + 1)
         return pb.ListBlocksResponse(blocks=[convert.block_out(b) for b in blocks], next_page_token=token)
+
+    async def _accept_loss(self, request: pb.AcceptLossRequest) -> pb.AcceptLossResponse:
+        wanted = request.next_offset if request.HasField("next_offset") else None
+        lost = await self._store.accept_loss(request.queue, next_offset=wanted, dry_run=request.dry_run)
+        return pb.AcceptLossResponse(loss=convert.loss_out(lost))
 
     # Subscribers ----------------------------------------------------------------------------------
 

@@ -178,6 +178,46 @@ class GetQueueResponse(_message.Message):
     owner: str
     def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
 
+class AcceptLossRequest(_message.Message):
+    __slots__ = ("queue", "next_offset", "dry_run")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    next_offset: int
+    dry_run: bool
+    def __init__(self, queue: _Optional[str] = ..., next_offset: _Optional[int] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class AcceptLossResponse(_message.Message):
+    __slots__ = ("loss", "owner")
+    LOSS_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    loss: Loss
+    owner: str
+    def __init__(self, loss: _Optional[_Union[Loss, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class Loss(_message.Message):
+    __slots__ = ("queue", "ranges", "in_doubt", "cause", "next_offset")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    IN_DOUBT_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    ranges: _containers.RepeatedCompositeFieldContainer[LostRange]
+    in_doubt: bool
+    cause: str
+    next_offset: int
+    def __init__(self, queue: _Optional[str] = ..., ranges: _Optional[_Iterable[_Union[LostRange, _Mapping]]] = ..., in_doubt: _Optional[bool] = ..., cause: _Optional[str] = ..., next_offset: _Optional[int] = ...) -> None: ...
+
+class LostRange(_message.Message):
+    __slots__ = ("first_offset", "next_offset")
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    first_offset: int
+    next_offset: int
+    def __init__(self, first_offset: _Optional[int] = ..., next_offset: _Optional[int] = ...) -> None: ...
+
 class ListQueuesRequest(_message.Message):
     __slots__ = ("page_size", "page_token")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]

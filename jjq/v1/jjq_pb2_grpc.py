@@ -130,6 +130,11 @@ class JjqStub:
                 request_serializer=jjq_dot_v1_dot_jjq__pb2.ListBlocksRequest.SerializeToString,
                 response_deserializer=jjq_dot_v1_dot_jjq__pb2.ListBlocksResponse.FromString,
                 _registered_method=True)
+        self.AcceptLoss = channel.unary_unary(
+                '/jjq.v1.Jjq/AcceptLoss',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.AcceptLossRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.AcceptLossResponse.FromString,
+                _registered_method=True)
 
 
 class JjqServicer:
@@ -278,6 +283,15 @@ class JjqServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AcceptLoss(self, request, context):
+        """Give up what a queue has lost, after DATA_LOSS: an operator's last resort. Lost elements become placeholders
+        with the header `jjq-lost`, so that offsets stay dense, and the queue takes pushes again. Ask with `dry_run`
+        first. The same request again changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_JjqServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -375,6 +389,11 @@ def add_JjqServicer_to_server(servicer, server):
                     servicer.ListBlocks,
                     request_deserializer=jjq_dot_v1_dot_jjq__pb2.ListBlocksRequest.FromString,
                     response_serializer=jjq_dot_v1_dot_jjq__pb2.ListBlocksResponse.SerializeToString,
+            ),
+            'AcceptLoss': grpc.unary_unary_rpc_method_handler(
+                    servicer.AcceptLoss,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.AcceptLossRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.AcceptLossResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -891,6 +910,33 @@ class Jjq:
             '/jjq.v1.Jjq/ListBlocks',
             jjq_dot_v1_dot_jjq__pb2.ListBlocksRequest.SerializeToString,
             jjq_dot_v1_dot_jjq__pb2.ListBlocksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AcceptLoss(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Jjq/AcceptLoss',
+            jjq_dot_v1_dot_jjq__pb2.AcceptLossRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.AcceptLossResponse.FromString,
             options,
             channel_credentials,
             insecure,

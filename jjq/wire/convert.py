@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from coldstore.shared.results import BlockInfo, QueueInfo, Receipt, Resolved, SubscriberInfo
+from coldstore.shared.results import BlockInfo, Loss, QueueInfo, Receipt, Resolved, SubscriberInfo
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.enums import BLOCK, CONTENT, STAGE
 
@@ -40,6 +40,21 @@ def queue_out(info: QueueInfo) -> pb.Queue:
 
 def queue_in(message: pb.Queue) -> QueueInfo:
     return QueueInfo(content=CONTENT.word(message.content), **_read(message, _QUEUE))
+
+
+def loss_out(loss: Loss) -> pb.Loss:
+    return pb.Loss(
+        queue=loss.queue,
+        ranges=[pb.LostRange(first_offset=first, next_offset=end) for first, end in loss.ranges],
+        in_doubt=loss.in_doubt,
+        cause=loss.cause,
+        next_offset=loss.next_offset,
+    )
+
+
+def loss_in(message: pb.Loss) -> Loss:
+    ranges = tuple((each.first_offset, each.next_offset) for each in message.ranges)
+    return Loss(message.queue, ranges, message.in_doubt, message.cause, message.next_offset)
 
 
 def subscriber_out(info: SubscriberInfo) -> pb.Subscriber:

@@ -19,7 +19,7 @@ from contextlib import suppress
 
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Exhausted, Fenced, JjqError
-from hotstore.journal.port import Batch, Damage, Journal, Poisoned, Record
+from hotstore.journal.port import Batch, Damage, Extent, Journal, Poisoned, Record
 from sharding.limits import JOURNAL_RETRY_SECONDS, LEASE_SECONDS
 
 
@@ -144,6 +144,12 @@ class LeasedJournal:
 
     def trim(self, before: int) -> None:
         self._inner.trim(before)
+
+    def chapter(self, coming: int) -> int | None:
+        return self._inner.chapter(coming)
+
+    def note(self, *, durable: bool) -> Extent | None:
+        return self._inner.note(durable=durable)
 
     def close(self, clean: bool = True) -> None:
         self._inner.close(clean)

@@ -147,6 +147,13 @@ class ObjectJournal:
             if number not in damaged:
                 self._sweeps.submit(self._delete, paths.journal(self._held.node, number))
 
+    def chapter(self, coming: int) -> int | None:
+        """Always the same: objects are lost one by one, and a lost one is missed by its number."""
+        return 0
+
+    def note(self, *, durable: bool) -> None:
+        """Nothing: where the journal begins is in the tenure, and its end is a number that nobody has put."""
+
     def hurry(self) -> None:
         """The process is to end: what the store does not answer now is left unknown."""
         self._hurry.set()

@@ -15,7 +15,7 @@ import pyarrow as pa
 from coldstore.shared.errors import Fenced, OutOfRange
 from coldstore.shared.results import queue_part
 from coldstore.start_points import named_offset
-from hotstore.port import BlockInfo, Popped, QueueInfo, Receipt, Stage, Store, SubscriberInfo
+from hotstore.port import BlockInfo, Loss, Popped, QueueInfo, Receipt, Stage, Store, SubscriberInfo
 from sharding.ports import Ownership
 from sharding.routing.traffic import Traffic
 
@@ -62,6 +62,11 @@ class Here:
     ) -> list[BlockInfo]:
         return await self._ask(
             queue, lambda store: store.list_blocks(queue, from_offset=from_offset, limit=limit)
+        )
+
+    async def accept_loss(self, queue: str, *, next_offset: int | None = None, dry_run: bool = False) -> Loss:
+        return await self._ask(
+            queue, lambda store: store.accept_loss(queue, next_offset=next_offset, dry_run=dry_run)
         )
 
     # Subscribers ----------------------------------------------------------------------------------

@@ -56,7 +56,9 @@ class Claims:
 
     def _claim(self, queue: str) -> Claim:
         ours = self._settle(queue, self._take_orphan)
-        return Claim(ours.epoch, queue_state.read(self.objects, queue, ours.state))
+        return Claim(
+            ours.epoch, queue_state.read(self.objects, queue, ours.state), earlier=ours.run < self.held.run
+        )
 
     def _confirm(self, queue: str, epoch: int) -> int:
         ours = self._settle(queue, lambda found: self._keep(found, epoch))

@@ -29,8 +29,9 @@ from hotstore.journal import records
 from hotstore.journal.port import Batch, Damage, Journal
 from hotstore.lifecycle.departure import state_of
 from hotstore.lifecycle.replay import Replay
+from hotstore.queue.holes import reconcile
 from hotstore.queue.queue import HotQueue
-from hotstore.queue.registry import Registry, reconcile
+from hotstore.queue.registry import Registry
 from hotstore.runner import InlineRunner
 from hotstore.write.admission import Usage
 from hotstore.write.committer import Committer

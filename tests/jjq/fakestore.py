@@ -13,7 +13,7 @@ from coldstore.layout.paths import check_name
 from coldstore.shared.batch import Content, check_content, check_payload, schema, stamp
 from coldstore.shared.clock import ManualClock
 from coldstore.shared.errors import Conflict, InvalidInput, NotFound, OutOfRange
-from hotstore.port import BlockInfo, Popped, QueueInfo, Receipt, Resolved, Stage, SubscriberInfo
+from hotstore.port import BlockInfo, Loss, Popped, QueueInfo, Receipt, Resolved, Stage, SubscriberInfo
 from hotstore.write.producers import Producers, Pushed, check_identity
 
 
@@ -110,6 +110,12 @@ class FakeStore:
     ) -> list[BlockInfo]:
         end = self._queue(queue).next_offset
         return [BlockInfo(0, 0, end - 1, end, "hot-hot", True, 0, 0, 0, None, None, None, 0)]
+
+    async def accept_loss(self, queue: str, *, next_offset: int | None = None, dry_run: bool = False) -> Loss:
+        end = self._queue(queue).next_offset
+        return Loss(
+            queue, (), in_doubt=False, cause="", next_offset=end if next_offset is None else next_offset
+        )
 
     # Subscribers
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from coldstore.shared.chance import SeededChance
+from hotstore.journal.bounds import Bounds
 from hotstore.journal.disk import Disk
 from hotstore.journal.disk_journal import DiskJournal
 from hotstore.journal.port import Batch, Record
@@ -41,7 +42,8 @@ def contents(disk: Disk) -> dict[int, Content]:
 
 def peek(disk: Disk) -> Recovery:
     """A recovery that will not be finished."""
-    return Recovery(disk, Spares(disk, SeededChance(0), SEGMENT_BYTES, Inline()), None)
+    chance, bounds = SeededChance(0), Bounds(None)
+    return Recovery(disk, Spares(disk, chance, SEGMENT_BYTES, Inline(), bounds), bounds, None, chance, None)
 
 
 def payload(sequence: int, size: int, salt: int = 0) -> bytes:

@@ -106,14 +106,19 @@ async def test_whose_elements_were_in_lost_batches_is_told_by_what_follows_them(
         with pytest.raises(DataLoss, match=f"queue {name} may have lost its last elements"):
             await push(world.store, name, b"1")
     assert [e.value for e in await read_all(world.store, "before")] == [b"0"]
-    # And the next start takes what is there for what there is
+    # And so it stays, whatever is written and trimmed, until the loss is accepted
     await world.close()
     await world.start()
+    with pytest.raises(DataLoss, match="queue before may have lost its last elements"):
+        await push(world.store, "before", b"1")
+    assert (await world.store.accept_loss("before")).in_doubt
     assert (await push(world.store, "before", b"1")).first_offset == 1
+    await world.restart()
+    assert (await push(world.store, "before", b"2")).first_offset == 2
 
 
 async def test_a_queue_whose_row_was_lost_with_its_elements_takes_no_pushes() -> None:
-    # Given a batch that held the only record of a queue
+    # Given batches that held the only records of a queue
     world = await World().start()
     await world.store.create_queue("other", block_bytes=BLOCK_BYTES)
     await world.store.create_queue("q", block_bytes=BLOCK_BYTES)
@@ -121,7 +126,9 @@ async def test_a_queue_whose_row_was_lost_with_its_elements_takes_no_pushes() ->
     await push(world.store, "other", b"x")
     await world.crash()
     rows = [(name, at) for name, _, at, kinds in batches(world) if kinds == [records.QUEUES]]
+    pushed = push_batch(world, 0, queue=2)
     world.disk.corrupt(*rows[1], 1)
+    world.disk.corrupt(*pushed, 1)
     # When
     await world.start()
     # Then its offsets are not given out a second time, and new queues are not suspected

@@ -58,7 +58,8 @@ async def test_a_store_is_opened_closed_and_opened_again(tmp_path: Path) -> None
         assert (again.id, again.next_offset, again.created_us) == (info.id, info.next_offset, info.created_us)
         assert (where.previous, where.offset) == (position.previous, position.offset)
         assert [e.value for e in await read_all(engine.store, "q")] == made
-    assert sorted(p.name for p in (tmp_path / "data").iterdir()) == ["catalog.duckdb", "journal", "lock"]
+    names = sorted(p.name for p in (tmp_path / "data").iterdir())
+    assert names == ["catalog.duckdb", "journal", "journal.bounds", "lock"]
 
 
 async def test_closing_the_store_closes_everything_and_may_be_repeated(tmp_path: Path) -> None:
