@@ -155,14 +155,16 @@ class Engine:
         self.usage.unsealed_bytes = sum(queue.unsealed_bytes for queue in self.registry.queues.values())
         self.checkpointer.floor = replay.first_sequence or 0
         self.committer.start(self._poisoned)
-        if self._alone and not self.registry.queues:
+        if self._alone and (not self.registry.queues or self.registry.suspects):
             await self.registry.discover()
         if lost:
             await self.registry.store_doubts()
         await self.look_at_journal(durable=True, due=lost or (said is not None and said.closed))
         if background:
-            for queue in [queue for queue in self.registry.queues.values() if queue.doubt is not None]:
-                self.registry.open_soon(queue.name)  # which says what is missing, before anybody asks
+            exposed = {each.name for each in said.exposed} if said is not None else set()
+            for queue in list(self.registry.queues.values()):
+                if queue.doubt is not None or queue.name in exposed:
+                    self.registry.open_soon(queue.name)  # which says what is missing, before anybody asks
             self.maintenance.start()
             self._warming = asyncio.create_task(self._warm(), name="jjq-warm")
 
@@ -171,9 +173,9 @@ class Engine:
         self.registry.expose(said.exposed)
         if empty and said.synced:
             log.error(
-                "DATA_LOSS: this node had a journal of %d batches, and this data directory has none of them: its "
-                "subscribers are gone, and %d queues had elements that were not cold yet",
-                said.synced, len(said.exposed),
+                "%sthis node had a journal of %d batches, and this data directory has none of them: its subscribers "
+                "are gone, and %d queues had elements that were not cold yet",
+                "" if said.closed and not said.exposed else "DATA_LOSS: ", said.synced, len(said.exposed),
             )  # fmt: skip
 
     async def look_at_journal(self, *, durable: bool, due: bool = False) -> None:

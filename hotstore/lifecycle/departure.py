@@ -44,6 +44,8 @@ class Departures:
     async def begin(self, name: str, to: str) -> tuple[HotQueue, QueueState]:
         """Close the queue and seal all of it. Follow with `stay` or `leave`, whatever happens."""
         queue = await self._registry.queue(name)
+        if queue.doubt is not None:  # another node would not know of it
+            raise queue.doubt.with_traceback(None)
         for _ in range(_ROUNDS):
             if queue.unsealed_bytes <= self._small_bytes:
                 break

@@ -156,8 +156,9 @@ class Estates:
             raise queue.doubt.with_traceback(None)
         cold = self._cold.open_queue(queue.name)
         reconcile(queue, cold, [subscriber.offset for subscriber in registry.of(queue).values()])
-        if queue.damage is not None:
-            raise DataLoss(f"{queue.damage.message}; mend the journal of its node, it is kept")
+        lost = queue.damage or queue.doubt
+        if lost is not None:
+            raise DataLoss(f"{lost.message}; mend the journal of its node, it is kept")
         for block in queue.sealing:
             final = block.bytes >= queue.settings.block_bytes
             cold.write_block(block.table(), final=final, epoch=queue.epoch + 1)

@@ -103,6 +103,28 @@ def test_bounds_of_a_newer_version_are_refused_and_nothing_changes(monkeypatch: 
     machine.start()
 
 
+def test_a_journal_of_an_earlier_version_starts_in_silence_and_is_known_from_then_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a journal without an identity and without bounds
+    machine = Machine()
+    with monkeypatch.context() as earlier:
+        earlier.setattr("hotstore.journal.recovery.new_identity", lambda chance: 0)
+        journal = machine.start()
+        machine.live(journal)
+        journal.close()
+    machine.beside = SimDisk()
+    # When
+    journal = machine.start()
+    # Then
+    assert journal.damage == []
+    assert journal.note(durable=True).journal != 0
+    machine.live(journal)
+    machine.disk.remove(next(name for name in machine.disk.list() if name.endswith(".seg")))
+    machine.crash()
+    assert [damage.kind for damage in machine.start().damage] == ["corrupt"]
+
+
 def test_bounds_say_what_was_saved_last() -> None:
     disk = SimDisk()
     bounds = Bounds(disk)

@@ -19,12 +19,21 @@ from coldstore.shared.limits import KIB
 from coldstore.store import ColdStore
 from hotstore.engine import Engine
 from hotstore.journal.bounds import NAME
+from hotstore.journal.spares import Inline
+from hotstore.lifecycle.checkpoint import Checkpointer
 from hotstore.opening import open_engine
 from hotstore.queue.placeholders import HEADER
+from hotstore.queue.queue import HotQueue
 from tests.hotstore.kit import BLOCK_BYTES, fat, settings
 
 COUNT = 24  # elements of 20 KiB: about four to a segment
 SMALL = settings(segment_bytes=96 * KIB, group_bytes_max=32 * KIB)
+
+
+@pytest.fixture(autouse=True)
+def _inline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No thread prepares files while a test copies the folder."""
+    monkeypatch.setattr("hotstore.journal.disk_journal.Thread", Inline)
 
 
 @dataclass
@@ -315,6 +324,34 @@ async def test_a_copy_of_the_cold_store_at_another_place_is_no_loss(
         assert (await engine.store.push("q", payload("bytes", [b"x"]))).first_offset == 0
     assert "this cold store is a copy of here" in caplog.text
     assert "DATA_LOSS" not in caplog.text
+
+
+async def test_elements_without_a_name_are_kept_while_it_is_open_whose_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a journal as earlier versions wrote it: the row of the queue is in the first file alone, which is gone
+    with monkeypatch.context() as earlier:
+        earlier.setattr(HotQueue, "records", HotQueue._pushes)
+        earlier.setattr(Checkpointer, "due", lambda _: False)
+        place = await fresh(tmp_path)
+    lose_first(place)
+    for _ in range(2):
+        async with place.opened() as engine:
+            with pytest.raises(DataLoss, match="queue q"):
+                await engine.store.push("q", payload("bytes", [b"more"]))
+            await engine.checkpointer.write()
+            await engine.checkpointer.trim()
+            assert any(fat("e20") in path.read_bytes() for path in place.files), (
+                "sound elements were destroyed"
+            )
+    # Then they are let go of once the loss is accepted
+    async with place.opened(clean=True) as engine:
+        lost = await engine.store.accept_loss("q", next_offset=COUNT)
+        assert lost.ranges == ((0, COUNT),)
+        await engine.store.seal("q")
+        await engine.checkpointer.write()
+        await engine.checkpointer.trim()
+        assert len(place.files) <= 3
 
 
 async def test_placeholders_fit_the_content_of_the_queue(tmp_path: Path) -> None:

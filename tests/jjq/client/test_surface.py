@@ -18,7 +18,7 @@ NAMES = [
     "Replay", "Resolved", "S3Settings", "SubscriberInfo", "Subscription", "Unavailable", "aio", "connect", "open",
 ]  # fmt: skip
 VERBS = [
-    "close", "create_queue", "create_subscriber", "delete_subscriber", "get_queue", "get_subscriber",
+    "accept_loss", "close", "create_queue", "create_subscriber", "delete_subscriber", "get_queue", "get_subscriber",
     "list_blocks", "list_queues", "list_subscribers", "peek", "peek_batch", "pop", "pop_batch", "producer", "push",
     "replay", "seal", "seek", "sleep", "subscribe", "wakeup",
 ]  # fmt: skip

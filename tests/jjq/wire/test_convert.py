@@ -9,7 +9,7 @@ import pytest
 
 from coldstore.shared.batch import CONTENTS
 from coldstore.shared.errors import InvalidInput
-from hotstore.port import STAGES, BlockInfo, QueueInfo, Receipt, Resolved, SubscriberInfo
+from hotstore.port import STAGES, BlockInfo, Loss, QueueInfo, Receipt, Resolved, SubscriberInfo
 from jjq.wire import convert
 from jjq.wire.enums import BLOCK, CONTENT, FORM, STAGE, Words
 
@@ -39,6 +39,17 @@ def test_a_queue_comes_back() -> None:
 )
 def test_a_subscriber_comes_back(subscriber: SubscriberInfo) -> None:
     assert convert.subscriber_in(convert.subscriber_out(subscriber)) == subscriber
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        Loss("orders", (), False, "", 7),
+        Loss("orders", ((1, 3), (5, 1 << 40)), True, "files are gone", 1 << 40),
+    ],
+)
+def test_a_loss_comes_back(loss: Loss) -> None:
+    assert convert.loss_in(convert.loss_out(loss)) == loss
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -46,6 +46,7 @@ VERBS: dict[str, Callable[[Store], Awaitable[Any]]] = {
     "get_queue": lambda store: store.get_queue("q"),
     "get_queue by subscriber": lambda store: store.get_queue("q/s"),
     "list_blocks": lambda store: store.list_blocks("q"),
+    "accept_loss": lambda store: store.accept_loss("q", next_offset=10, dry_run=True),
     "create_subscriber": lambda store: store.create_subscriber("q", "t", "last:2"),
     "get_subscriber": lambda store: store.get_subscriber("q/s"),
     "list_subscribers": lambda store: store.list_subscribers("q"),
