@@ -58,12 +58,12 @@ class Losses:
             raise queue.damage.with_traceback(None)  # a wrong store or owner: nothing that could be accepted
         ranges = list(queue.holes)
         end = queue.next
-        if next_offset is not None:
+        if next_offset is not None and (next_offset > end or queue.doubt is not None):
             if not end <= next_offset <= OFFSET_MAX:
                 raise InvalidInput(
                     f"queue {queue.name} goes on at offset {end}: give that or a higher next offset, not {next_offset}"
                 )
-            if next_offset > end and queue.doubt is None:
+            if queue.doubt is None:  # a lower one is what was asked for before, and done
                 raise Conflict(
                     f"queue {queue.name} is known to end before offset {end}: its next offset cannot be chosen"
                 )

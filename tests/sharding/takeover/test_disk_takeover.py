@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from coldstore.objects.memory import MemoryObjects
 from coldstore.shared import failpoint
-from coldstore.shared.errors import Conflict, Exhausted, Fenced, JjqError, Unavailable
+from coldstore.shared.errors import Conflict, DataLoss, Exhausted, Fenced, JjqError, Unavailable
 from sharding.documents import shards, tenure
 from tests.sharding.journals import Spoiled, lost
 from tests.sharding.members import BLOCK_BYTES, cluster, contents, push
@@ -98,3 +99,33 @@ async def test_a_disk_node_acknowledges_only_under_its_lease(tmp_path: Path) -> 
         tenure.end(made.objects, found, "b")
         with pytest.raises(Unavailable):
             await push(a, "orders", b"2")
+
+
+async def test_a_node_that_lost_its_directory_says_so_for_its_own_queues_and_for_no_others(
+    tmp_path: Path,
+) -> None:
+    async with cluster(tmp_path) as made:
+        a, b = await made.open("a", "disk"), await made.open("b", "disk")
+        for node, queue in ((a, "orders"), (b, "visits")):
+            await node.engine.store.create_queue(queue, block_bytes=BLOCK_BYTES)
+            await push(node, queue, b"0", b"1")
+        await a.engine.look_at_journal(durable=True, due=True)
+        await made.stop(a)
+        shutil.rmtree(tmp_path / "a")
+        # When it starts again
+        a = await made.open("a", "disk")
+        # Then its queue takes no pushes and cannot be moved away, and another's that arrives does
+        with pytest.raises(DataLoss, match=r"queue orders: elements 0\.\.1 were acknowledged"):
+            await push(a, "orders", b"x")
+        with pytest.raises(DataLoss):
+            await a.ownership.hand_over("orders", "b")
+        await b.ownership.hand_over("visits", "a")
+        assert await push(a, "visits", b"2") == 2
+        # And with the loss accepted it goes on, and may move
+        lost = await a.engine.store.accept_loss("orders")
+        assert lost.ranges == ((0, 2),)
+        assert lost.in_doubt
+        assert await push(a, "orders", b"2") == 2
+        await a.ownership.hand_over("orders", "b")
+        assert await push(b, "orders", b"3") == 3
+        assert await contents(b, "orders") == [b"", b"", b"2", b"3"]
