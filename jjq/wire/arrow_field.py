@@ -15,6 +15,7 @@ several such messages in them are made and read in results.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -136,9 +137,10 @@ def fields(
 def _ipc(message: bytes, begin: int, end: int) -> Span:
     """Field `ipc` of the ArrowBatch that is encoded in `message[begin:end]`."""
     if end - begin > 1 and message[begin] == _IPC_TAG:
-        size, at = _read_varint(message, begin + 1)
-        if at + size == end:
-            return Span(message, at, end)
+        with suppress(IndexError):  # a length that is cut off: protobuf refuses it
+            size, at = _read_varint(message, begin + 1)
+            if at + size == end:
+                return Span(message, at, end)
     try:
         ipc = pb.ArrowBatch.FromString(message[begin:end]).ipc
     except DecodeError:

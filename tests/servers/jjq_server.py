@@ -21,6 +21,23 @@ def clean_environment(**more: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("JJQ_")} | more
 
 
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Processes that are started meanwhile can be interrupted by Ctrl-C, also where we ourselves must not be.
+
+    A process inherits that a signal is ignored, as it is in jobs that a shell runs in the background; a handler is
+    not inherited, but replaced by the default.
+    """
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if ignored:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        if ignored:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 class JjqServer:
     """One server; a context manager that leaves no process behind."""
 

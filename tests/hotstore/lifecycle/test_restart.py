@@ -166,14 +166,10 @@ async def test_a_thousand_queues_start_at_once_and_are_all_there() -> None:
             await world.store.create_subscriber(f"q{n}", "s", "beginning")
     await world.crash()
     calls = dict(world.objects.calls)
-    clock = SystemClock()
     # When
-    started = clock.monotonic()
     await world.start()
-    seconds = clock.monotonic() - started
-    # Then the cold store was not asked for any of them
+    # Then the cold store was not asked for any of them, whatever their number
     assert sum(world.objects.calls.values()) - sum(calls.values()) <= 2
-    assert seconds < 5
     for n in (0, 1, 500, 999):
         assert [e.value for e in await read_all(world.store, f"q{n}")] == [b"%d" % n]
     assert len(await world.store.list_queues()) == 1_000

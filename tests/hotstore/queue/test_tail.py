@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coldstore.shared.batch import payload, schema
+from coldstore.shared.batch import payload, payload_bytes, schema
 from hotstore.queue.tail import TailBlock, cut, first_at
 from tests.hotstore.kit import Seen, seen
 
@@ -103,12 +103,44 @@ def test_a_position_outside_is_our_mistake() -> None:
             block.slice(position, 1, 1)
 
 
-@given(st.lists(st.integers(0, 200), min_size=1, max_size=60), st.integers(1, 3_000))
+def most_rows(batch: pa.RecordBatch, most: int) -> int:
+    """How many elements of the beginning have at most so many bytes; one at least."""
+    fitting = [n for n in range(1, batch.num_rows + 1) if payload_bytes(batch.slice(0, n)) <= most]
+    return max(fitting, default=1)
+
+
+@given(st.lists(st.integers(0, 200), min_size=1, max_size=60), st.integers(1, 12_000))
 def test_cut_keeps_a_prefix_within_the_bytes(sizes: list[int], most: int) -> None:
     batch = pa.record_batch({"value": [b"x" * size for size in sizes]})
     kept = cut(batch, most)
     assert kept.equals(batch.slice(0, kept.num_rows))
-    assert kept.num_rows == 1 or kept.nbytes <= most
+    assert 1 <= kept.num_rows <= most_rows(batch, most)
+    if payload_bytes(batch) <= most:
+        assert kept.num_rows == batch.num_rows, "nothing had to be cut"
+
+
+@given(st.integers(10, 200), st.integers(2, 300), st.integers(1_000, 40_000))
+def test_of_elements_of_one_size_most_that_fit_are_kept(size: int, count: int, most: int) -> None:
+    batch = pa.record_batch({"value": [b"x" * size] * count})
+    assert cut(batch, most).num_rows >= 0.5 * most_rows(batch, most)
+
+
+@pytest.mark.parametrize("size", [1, 10, 100])
+def test_a_slice_is_about_as_large_as_it_may_be(size: int) -> None:
+    block = TailBlock(FIRST)
+    for n in range(2_000):
+        batch = payload("bytes", [b"x" * size])
+        block.append(batch, batch.nbytes, n, n, 0.0)
+    whole = block.slice(FIRST, 2_000, 1 << 30)
+    assert whole.num_rows == 2_000
+    for most in (5_000, 20_000, 50_000):
+        found = block.slice(FIRST, 2_000, most)
+        assert found.num_rows >= 0.5 * most_rows(whole, most)
+        assert payload_bytes(found) <= most
+        assert found.equals(whole.slice(0, found.num_rows))
+    assert block.slice(FIRST + 7, 3, 1 << 30).equals(whole.slice(7, 3)), (
+        "no more than was asked for, and no less"
+    )
 
 
 @given(st.lists(st.integers(0, 50), max_size=30), st.integers(-1, 51))

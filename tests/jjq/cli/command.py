@@ -18,7 +18,7 @@ from typing import Any
 from unittest import mock
 
 from jjq.cli.app import run
-from tests.servers.jjq_server import clean_environment
+from tests.servers.jjq_server import clean_environment, interruptible
 
 
 @dataclass
@@ -54,17 +54,18 @@ class Command:
 
     def start(self, *arguments: str, **more: Any) -> subprocess.Popen[bytes]:
         """Begin; whoever called ends it."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "jjq", *arguments],
-            cwd=self.folder,
-            **{
-                "stdin": subprocess.DEVNULL,
-                "stdout": subprocess.PIPE,
-                "stderr": subprocess.PIPE,
-                "env": self.environment(),
-                **more,
-            },
-        )
+        with interruptible():
+            return subprocess.Popen(
+                [sys.executable, "-m", "jjq", *arguments],
+                cwd=self.folder,
+                **{
+                    "stdin": subprocess.DEVNULL,
+                    "stdout": subprocess.PIPE,
+                    "stderr": subprocess.PIPE,
+                    "env": self.environment(),
+                    **more,
+                },
+            )
 
     def __call__(self, *arguments: str, input: bytes | None = None) -> Ran:
         output, errors = io.TextIOWrapper(io.BytesIO()), io.StringIO()

@@ -17,20 +17,21 @@ import pytest
 import jjq
 from coldstore.shared.errors import Conflict, NotFound
 from jjq.client.push_future import PushFuture
-from tests.servers.jjq_server import clean_environment
+from tests.servers.jjq_server import clean_environment, interruptible
 from tests.servers.waiting import wait_until
 
 THREADS = 8
 
 
 def python(code: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", code, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=clean_environment(),
-    )
+    with interruptible():
+        return subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", code, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=clean_environment(),
+        )
 
 
 def test_eight_threads_push_and_pop_through_one_client(embedded: jjq.Client) -> None:

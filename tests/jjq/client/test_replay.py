@@ -59,9 +59,16 @@ async def test_a_replay_that_follows_sees_what_is_pushed_meanwhile(client: Clien
 async def test_a_replay_may_be_left_in_the_middle(client: Client) -> None:
     await prepared(client)
     replay = client.replay("orders")
-    await anext(replay)
+    assert (await anext(replay)).column("offset")[0].as_py() == 0
     await replay.close()
     await replay.close()
+    assert await replay.next() is None, "it is at its end"
+    follows = client.replay("orders", start="last:1", follow=True)
+    assert (await anext(follows)).column("value").to_pylist() == ["4"]
+    await follows.close()
+    async with asyncio.timeout(20):
+        assert await follows.next() is None, "it waits for nothing any more"
+    assert (await client.replay("orders").to_table()).num_rows == 5, "others are not concerned"
 
 
 async def test_a_replay_of_nothing_known_says_so(client: Client) -> None:

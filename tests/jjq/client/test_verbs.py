@@ -138,6 +138,19 @@ async def test_a_block_can_be_sealed_in_process_only(client: Client) -> None:
 
 
 async def test_closing_twice_is_allowed(client: Client) -> None:
+    closed: list[str] = []
+    close = client._on_close
+
+    async def counted() -> None:
+        closed.append("the store")
+        if close is not None:
+            await close()
+
+    client._on_close = counted
     await client.create_queue("orders")
+    producer = client.producer("orders", linger=50.0)
+    pushed = await producer.push(b"a")
     await client.close()
+    assert (await pushed).first_offset == 0, "closing flushes first"
     await client.close()
+    assert closed == ["the store"], "and the second time nothing is closed again"

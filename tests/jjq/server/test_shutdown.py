@@ -155,6 +155,20 @@ async def test_health_says_so_and_new_calls_are_refused() -> None:
         await end
 
 
-async def test_stopping_twice_waits_for_the_same_end(fake: Served) -> None:
-    await asyncio.gather(fake.server.stop(), fake.server.stop())
-    await fake.server.wait_closed()
+async def test_stopping_twice_waits_for_the_same_end() -> None:
+    store = Held()
+    async with served(store) as jjq:
+        await jjq.remote.create_queue("orders")
+        one = asyncio.ensure_future(jjq.stub.Push(push()))
+        await store.holding.wait()
+        ends = [await stopping(jjq), await stopping(jjq)]
+        closed = asyncio.create_task(jjq.server.wait_closed())
+        await asyncio.sleep(0)
+        assert not any(end.done() for end in (*ends, closed)), "a push is under way: neither is the end"
+        store.go.set()
+        assert (await one).receipt.count == 1
+        await asyncio.gather(*ends, closed)
+        await jjq.server.stop()  # after the end: at once
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await jjq.stub.Push(push())
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE

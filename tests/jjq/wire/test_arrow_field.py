@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from google.protobuf.message import DecodeError
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coldstore.shared.errors import InvalidInput
@@ -48,12 +49,41 @@ def test_a_message_without_arrow_is_left_alone(request: pb.PushRequest) -> None:
     assert arrow_field.split(raw) == (raw, None)
 
 
-@given(st.binary(max_size=200))
-def test_any_bytes_split_or_are_refused(raw: bytes) -> None:
+def parsed(raw: bytes) -> pb.PushRequest | None:
     try:
-        arrow_field.split(raw)
-    except InvalidInput:
+        return pb.PushRequest.FromString(raw)
+    except DecodeError:
+        return None
+
+
+pieces = st.sampled_from(
+    [b"\x7a", b"\x0a", b"\x72", b"\x02", b"\x00", b"\x80", b"\x05abcde", b"\x7a\x02\x0a\x00"]
+)
+
+
+@given(st.binary(max_size=200) | st.lists(pieces, max_size=8).map(b"".join))
+@example(b"\x7a\x02\x0a\x80")  # the length in the field arrow is cut off
+def test_any_bytes_split_or_are_refused(raw: bytes) -> None:
+    """What is split says what protobuf says; what protobuf cannot read is refused here, or by it afterwards."""
+    whole = parsed(raw)
+    refusal, rest, found = "", b"", None
+    try:
+        rest, found = arrow_field.split(raw)
+    except InvalidInput as error:
+        refusal = str(error)
+    if refusal:
+        assert whole is None or "more than one batch" in refusal
         return
+    if found is None:
+        assert rest == raw
+        return
+    stream = found.raw[found.begin : found.end]
+    other = parsed(rest)
+    assert (other is None) == (whole is None)
+    if whole is not None and other is not None:
+        assert stream == whole.arrow.ipc
+        whole.ClearField("arrow")
+        assert other == whole
 
 
 def elements() -> bytes:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from google.protobuf.message import DecodeError
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coldstore.shared.batch import payload, stamp
@@ -112,12 +113,32 @@ def test_a_damaged_batch_spoils_its_own_result_only() -> None:
     assert isinstance(two, NotFound)
 
 
-@given(st.binary(max_size=200))
+pieces = st.sampled_from(
+    [b"\x0a", b"\x12", b"\x1a", b"\x08\x05", b"\x02", b"\x00", b"\x80", b"\x0a\x02\x08\x07"]
+)
+
+
+@given(st.binary(max_size=200) | st.lists(pieces, max_size=8).map(b"".join))
+@example(b"\x0a\x08\x08\x05\x12\x04\x7a\x02\x0a\x80")
 def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
+    """What is read has the numbers that protobuf reads; a result that is spoilt is an error of its own."""
     try:
-        list(results(raw))
+        whole = pb.PopStreamResponse.FromString(raw)
+    except DecodeError:
+        whole = None
+    try:
+        found = list(results(raw))
     except InvalidInput:
+        found = None
+    if whole is None or found is None:
+        assert whole is None, "what protobuf can read is read"
         return
+    assert [number for number, _ in found] == [result.id for result in whole.results]
+    for (_, answer), result in zip(found, whole.results, strict=True):
+        if not result.HasField("popped"):
+            assert isinstance(answer, JjqError)
+        elif not isinstance(answer, JjqError):
+            assert answer[0].position == result.popped.position
 
 
 def test_a_field_does_not_reach_beyond_the_message_it_is_in() -> None:

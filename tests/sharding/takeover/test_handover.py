@@ -16,6 +16,7 @@ from sharding.documents import shards
 from sharding.documents.shards import Shards
 from sharding.documents.tenure import JournalKind
 from tests.hotstore.kit import drain, values
+from tests.jjq.serving import until
 from tests.sharding.journals import Spoiled, lost
 from tests.sharding.members import BLOCK_BYTES, Cluster, cluster, contents, push
 
@@ -237,6 +238,36 @@ async def test_a_store_that_fails_during_a_move_leaves_the_queue_where_it_was(tm
         assert await push(a, "orders", b"5") == 5
         assert values(await a.engine.store.pop("orders/s", 1)) == [b"2"]
         assert (await a.ownership.hand_over("orders", "b")).epoch == 2
+
+
+async def test_a_move_of_a_queue_that_was_taken_over_meanwhile_tells_where_it_is(tmp_path: Path) -> None:
+    """Node c has taken the queue just before a's swap: whoever waits at a is sent to c, not to b."""
+    objects = Spoiled(MemoryObjects())
+    async with cluster(tmp_path, objects) as made, asyncio.timeout(60):
+        await filled(made)
+        c = await made.open("c")
+        a, b = made._members[:2]
+        await a.engine.store.create_subscriber("orders", "late", "end")
+
+        def take(verb: str, key: str) -> None:
+            if verb == "put_if_absent" and "/state/" in key:
+                objects.before = lambda verb, key: None
+                found = shards.read(objects, "orders")
+                assert found is not None
+                shards.swap(objects, found, found.shards.moved("c", c.ownership._claims.held.run, None))
+
+        waiting = asyncio.create_task(a.engine.store.pop("orders/late", 1, wait=50.0))
+        await until(lambda: a.engine.registry.queues["orders"]._readers)
+        objects.before = take
+        with pytest.raises(Fenced) as refused:
+            await a.ownership.hand_over("orders", "b")
+        assert refused.value.owner == "c"
+        for late in (waiting, push(a, "orders", b"x"), a.engine.store.get_queue("orders")):
+            with pytest.raises(Fenced) as told:
+                await late
+            assert told.value.owner == "c"
+        assert not a.ownership.owns("orders")
+        assert not b.ownership.owns("orders")
 
 
 async def test_a_move_is_refused_where_it_makes_no_sense(tmp_path: Path) -> None:

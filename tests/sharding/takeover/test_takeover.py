@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,12 +13,13 @@ from coldstore.layout import paths
 from coldstore.objects.memory import MemoryObjects
 from coldstore.objects.port import Body
 from coldstore.shared import failpoint
-from coldstore.shared.errors import Conflict, Exhausted, Fenced, InvalidInput, JjqError, Unavailable
+from coldstore.shared.errors import Conflict, Exhausted, Fenced, InvalidInput, JjqError, NotFound, Unavailable
 from sharding.documents import shards, tenure
 from sharding.node import Member
+from sharding.ports import JournalKind
 from tests.hotstore.kit import values
 from tests.servers.waiting import wait_until
-from tests.sharding.members import BLOCK_BYTES, Cluster, cluster, contents, push
+from tests.sharding.members import BLOCK_BYTES, SLOW, Cluster, cluster, contents, push
 
 POINTS = [
     "tenure.ended",
@@ -307,6 +309,57 @@ async def test_a_queue_that_was_given_to_a_node_which_never_opened_it_is_adopted
             await push(c, "orders", b"x")
         await made.pronounce_dead(c, a)
         await check_taken(c)
+
+
+async def test_a_node_is_dead_after_a_lease_and_a_half_and_not_before(tmp_path: Path) -> None:
+    """Looks are 1,000 s apart and a lease has 3,000 s: the fifth look without a sign is beyond 4,500 s."""
+    async with cluster(tmp_path) as made:
+        a, b = await made.open("a"), await made.open("b")
+        await a._keeper.beat()
+        await b._keeper.look()
+        for _ in range(4):
+            made.clock.advance(SLOW.look_seconds)
+            await b._keeper.look()
+            assert not b._keeper.is_dead("a")
+        made.clock.advance(SLOW.look_seconds)
+        await b._keeper.look()
+        assert b._keeper.is_dead("a")
+        await made.stop(a)
+
+
+async def test_time_in_which_nobody_looked_does_not_make_a_node_dead(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        a, b = await made.open("a"), await made.open("b")
+        await b._keeper.look()
+        made.clock.advance(1_000_000.0)
+        await b._keeper.look()
+        assert not b._keeper.is_dead("a")
+        await a._keeper.beat()
+        await b._keeper.look()
+        for _ in range(4):
+            made.clock.advance(SLOW.look_seconds)
+            await b._keeper.look()
+        assert not b._keeper.is_dead("a"), "it beat after the pause: all begins anew"
+
+
+@pytest.mark.parametrize("journal", ["s3", "disk"])
+async def test_a_queue_that_nobody_created_is_not_claimed(tmp_path: Path, journal: JournalKind) -> None:
+    async with cluster(tmp_path) as made:
+        a = await made.open("a", journal)
+        store = a.engine.store
+        calls: list[Callable[[], Awaitable[Any]]] = [
+            lambda: push(a, "nothing", b"x"),
+            lambda: store.get_queue("nothing"),
+            lambda: store.create_subscriber("nothing", "s"),
+            lambda: store.pop("nothing/s", 1),
+            lambda: store.list_blocks("nothing"),
+        ]
+        for call in calls:
+            with pytest.raises(NotFound, match="no queue nothing: create it, or correct the name"):
+                await call()
+        assert not [info.key for info in made.objects.list("queues/")]
+        await store.create_queue("nothing")
+        assert await push(a, "nothing", b"x") == 0
 
 
 async def test_a_node_alone_joins_others_and_keeps_what_it_has(tmp_path: Path) -> None:
