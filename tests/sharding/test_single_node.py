@@ -18,7 +18,7 @@ from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import ManualClock
 from coldstore.shared.errors import Conflict, DataLoss, Exhausted, NotFound, Unavailable
 from coldstore.store import ColdStore
-from hotstore.journal.directory_lock import lock_directory
+from hotstore.journal.directory_lock import LOCK_NAME, lock_directory
 from sharding.documents.holder import IDENTITY_NAME, hold
 from sharding.single_node import claim, release
 from tests.hotstore.kit import push
@@ -216,6 +216,23 @@ async def test_a_copy_of_a_data_directory_waits_until_its_original_is_silent(tmp
         made.clock.sleep = sleep  # type: ignore[method-assign]
         with pytest.raises(Conflict, match="is a copy of the data directory that is in use by"):
             await made.open("third")
+
+
+async def test_a_lock_that_was_deleted_lets_no_second_process_in(tmp_path: Path) -> None:
+    async with world(tmp_path) as made:
+        first = await made.open("a")
+        held = first.on_leaving.args[0]  # type: ignore[attr-defined]
+        (tmp_path / "a" / LOCK_NAME).unlink()
+        advance = made.clock.sleep
+
+        def sleep(seconds: float) -> None:
+            advance(seconds)
+            held.beat()
+
+        made.clock.sleep = sleep  # type: ignore[method-assign]
+        with pytest.raises(Conflict, match="in use by"):
+            await made.open("a")
+        assert not first.failed.done()
 
 
 async def test_a_directory_that_was_moved_after_a_stop_need_not_wait(tmp_path: Path) -> None:
