@@ -101,6 +101,7 @@ class HotStore:
             "pushes_refused_total": float(self._admission.refused),
             "disk_free_bytes": float(self._admission.usage.disk_free_bytes),
             "queues": float(len(self._registry.queues)),
+            "queues_with_loss": float(sum(q.damage is not None or q.doubt is not None for q in queues)),
             "subscribers": float(len(self._registry.subscribers)),
         }
 

@@ -111,7 +111,9 @@ async def test_whose_elements_were_in_lost_batches_is_told_by_what_follows_them(
     await world.start()
     with pytest.raises(DataLoss, match="queue before may have lost its last elements"):
         await push(world.store, "before", b"1")
+    assert world.store.gauges()["queues_with_loss"] == 2
     assert (await world.store.accept_loss("before")).in_doubt
+    assert world.store.gauges()["queues_with_loss"] == 1
     assert (await push(world.store, "before", b"1")).first_offset == 1
     await world.restart()
     assert (await push(world.store, "before", b"2")).first_offset == 2
