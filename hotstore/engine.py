@@ -17,7 +17,7 @@ from coldstore.shared.clock import Clock
 from coldstore.shared.errors import JjqError, Unavailable
 from coldstore.store import ColdStore
 from hotstore.catalog.view import Relational
-from hotstore.journal.port import Extent, Journal
+from hotstore.journal.port import Extent, Journal, Poisoned
 from hotstore.journal.witness import Exposed, Testimony, Witness
 from hotstore.lifecycle.checkpoint import Checkpointer
 from hotstore.lifecycle.departure import Departures
@@ -84,7 +84,9 @@ class Engine:
         on_closed: Callable[[], None] = lambda: None,
         owners: Owners | None = None,
         witness: Witness | None = None,
+        is_in_place: Callable[[], bool] = lambda: True,
     ) -> None:
+        self._is_in_place = is_in_place  # the lock that keeps others out
         self._cold = cold
         self._witness = witness  # only where the journal is on a disk, which may be lost
         self.usage = Usage()
@@ -180,7 +182,7 @@ class Engine:
 
     async def look_at_journal(self, *, durable: bool, due: bool = False) -> None:
         """Find out whether the journal is still where it should be; now and then, tell others how far it goes."""
-        extent = await self.committer.call(lambda: self.journal.note(durable=durable))
+        extent = await self.committer.call(lambda: self._note(durable=durable))
         witness, now = self._witness, self._clock.monotonic()
         if witness is None or extent is None or not durable or not extent.synced or self._cold.id is None:
             return
@@ -190,6 +192,14 @@ class Engine:
             return
         await self._testify(witness, extent, closed=False)
         self._told, self._tell_at = extent, now + WITNESS_SECONDS
+
+    def _note(self, *, durable: bool) -> Extent | None:
+        if not self._is_in_place():
+            raise Poisoned(
+                "the lock file is not in the data directory any more, so another process might write there: was the "
+                "data directory deleted or replaced?"
+            )
+        return self.journal.note(durable=durable)
 
     async def _testify(self, witness: Witness, extent: Extent, *, closed: bool) -> None:
         exposed = [

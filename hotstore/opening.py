@@ -74,6 +74,7 @@ async def open_engine(
             free_bytes,
             on_closed=lock.release,
             witness=witness,
+            is_in_place=lock.is_in_place,
         )
         await engine.start()
     except BaseException:

@@ -137,6 +137,7 @@ async def open_member(
             lock.release,
             claims,
             witness,
+            lock.is_in_place,
         )
         if settings.journal == "s3":
             engine.committer.every_seconds = settings.flush_seconds

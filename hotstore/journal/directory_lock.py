@@ -35,6 +35,15 @@ class DirectoryLock:
             os.close(self._descriptor)
             self._descriptor = None
 
+    def is_in_place(self) -> bool:
+        """Whether the file that is locked is still the one in the directory; else another process can lock that."""
+        try:
+            return self._descriptor is not None and os.path.samestat(
+                os.fstat(self._descriptor), os.lstat(self.path / LOCK_NAME)
+            )
+        except FileNotFoundError:
+            return False
+
     def __enter__(self) -> DirectoryLock:
         return self
 

@@ -54,10 +54,15 @@ def replace_by_copy(data: Path) -> None:
     (data / "copy").rename(data / "journal")
 
 
+def delete_lock(data: Path) -> None:
+    """A second process could lock a new file of this name, and write beside the first."""
+    (data / "lock").unlink()
+
+
 WAYS: list[Callable[[Path], None]] = [delete_directory, delete_journal, delete_file, replace_by_copy]
 
 
-@pytest.mark.parametrize("displace", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("displace", [*WAYS, delete_lock], ids=lambda way: way.__name__)
 async def test_maintenance_notices_that_the_files_are_gone(
     tmp_path: Path, displace: Callable[[Path], None]
 ) -> None:
