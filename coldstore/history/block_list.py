@@ -85,6 +85,15 @@ class BlockList(Sequence[BlockMetadata]):
         """The final blocks as columns; only the first `final_count` rows are of this list."""
         return self._columns
 
+    def has_final(self, first: int) -> bool:
+        """Whether a final block begins at this offset."""
+        at = int(self._firsts.searchsorted(first))
+        return at < self._final_count and int(self._firsts[at]) == first
+
+    def final_firsts(self) -> Iterator[int]:
+        """First offsets of the final blocks, in order."""
+        return iter(self._firsts.tolist())
+
     @property
     def last_final(self) -> BlockMetadata | None:
         return self._at(self._final_count - 1) if self._final_count else None

@@ -6,6 +6,7 @@
     queues/<name>/young/<first:020d>-<tag>.parquet       blocks sealed early, merged and swept later
     queues/<name>/meta/<first:020d>.<final|young>.json   block metadata: its put-if-absent commits
     queues/<name>/index/<first:020d>-<next:020d>.arrow   roll-up of the final blocks first..next
+    queues/<name>/quarantine/<file>.<digest>             files of data/ that no metadata named
     queues/<name>/state/<what>                           snapshots, so that a queue can move
     queues/<name>/shards.json                            owner, epoch, block ranges (compare-and-swap)
     cluster/nodes/<id>.json                              node address, heartbeat, load
@@ -42,6 +43,7 @@ _YOUNG_PATH = re.compile(r"young/(\d{20})-[0-9a-f]+\.parquet")
 _META = re.compile(r"queues/[^/]+/meta/(\d{20})\.(final|young)\.json")
 _JOURNAL = re.compile(r"journals/[^/]+/(\d{20})")
 _TENURE = re.compile(r"cluster/tenures/(.+)\.json")
+_QUARANTINED = re.compile(r"queues/[^/]+/quarantine/(\d{20})\.parquet\.[0-9a-f]+")
 _ROLLUP = re.compile(r"queues/[^/]+/index/(\d{20})-(\d{20})\.arrow")
 _NODE = re.compile(r"cluster/nodes/([^/]+)\.json")
 
@@ -115,6 +117,11 @@ def data(name: str, first: int) -> str:
     return queue_folder(name) + data_path(first)
 
 
+def data_before(name: str, first: int) -> str:
+    """A key that sorts just before the data of blocks from `first` on: list after it."""
+    return f"{data_folder(name)}{first:020d}"
+
+
 def data_path(first: int) -> str:
     """The data file of a final block relative to the queue's folder, as metadata names it."""
     return f"data/{first:020d}.parquet"
@@ -178,6 +185,21 @@ def rollup(name: str, first: int, next: int) -> str:
 def parse_rollup(key: str) -> RollupKey | None:
     match = _ROLLUP.fullmatch(key)
     return RollupKey(int(match[1]), int(match[2])) if match else None
+
+
+def quarantine(name: str) -> str:
+    return queue_folder(name) + "quarantine/"
+
+
+def quarantined(name: str, key: str, digest: str) -> str:
+    """Where the file `key` of `data/` is kept; the name does not end as engines expect a data file's to."""
+    return f"{quarantine(name)}{key.removeprefix(data_folder(name))}.{digest}"
+
+
+def quarantined_first(key: str) -> int | None:
+    """The offset in the name of a file in quarantine; None if it had no block's name."""
+    match = _QUARANTINED.fullmatch(key)
+    return int(match[1]) if match else None
 
 
 def state(name: str, what: str) -> str:

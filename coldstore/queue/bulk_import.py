@@ -155,7 +155,8 @@ def _idle(objects: ObjectStore, there: QueueSettings, token: str, said: bool) ->
         raise Conflict(
             f"queue {there.name} has young blocks: merge them first, by `jjq pipeline compact --all`"
         )
-    if next(objects.list(paths.data(there.name, known.next_offset)), None) is not None:
+    after = paths.data_before(there.name, known.next_offset)
+    if next(objects.list(paths.data_folder(there.name), after), None) is not None:
         raise Conflict(
             f"queue {there.name} has a block that a server began to write and did not finish: start that server, and "
             f"stop it when the block is there"

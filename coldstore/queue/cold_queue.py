@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -26,8 +27,9 @@ from coldstore.history.block_list import BlockList
 from coldstore.history.load import Loaded
 from coldstore.layout.metadata import BlockMetadata
 from coldstore.layout.queue_settings import QueueSettings
-from coldstore.queue import commit, merge
+from coldstore.queue import commit, merge, quarantine
 from coldstore.queue.commit import Blocked, Moved, Step, Writer
+from coldstore.queue.quarantine import Cleared
 from coldstore.queue.sweep import Swept, sweep
 from coldstore.queue.verify import Progress, Report, verify
 from coldstore.shared import limits
@@ -48,6 +50,7 @@ class ColdQueue:
         self._chance = chance
         self._blocks = loaded.blocks
         self._rolled = set(loaded.rolled)
+        self._cleared: Cleared | None = None  # what the look at `data/` before the first write found
         self._settled = -1  # first offset of the last final block whose swap is known to be finished
         self._writing = threading.Lock()  # held by who adds elements
         self._merging = threading.Lock()  # held by who adds final blocks; taken before the other
@@ -165,6 +168,7 @@ class ColdQueue:
         is recognised. After `Fenced` open the queue again, and go on only if it is still yours.
         """
         new = draft.draft(elements, self.settings.content)
+        final = self._clear().in_the_way or final
         if not (final and self._merging.acquire(blocking=False)):
             return self._write_all(new, False, epoch)
         try:
@@ -238,7 +242,12 @@ class ColdQueue:
         self._merge_full(writer.epoch)
         if self._blocks.next_offset != new.first:
             raise Moved
-        return self._commit_final(self._blocks.young, new, writer)
+        end, avoided = new.next, self._clear().avoided
+        while end in avoided:
+            end -= 1
+        if end <= new.first:
+            return self._write_young(new, writer)
+        return self._commit_final(self._blocks.young, new.cut(new.first, end), writer)
 
     def _commit_final(
         self, young: Sequence[BlockMetadata], new: Draft | None, writer: Writer
@@ -254,8 +263,10 @@ class ColdQueue:
         if new is not None:
             parts.append(new.table)
         whole = new if new is not None and not young else draft.joined(parts, self.settings.content)
-        block = commit.commit_final(self._shelf, whole, young, blocks.last_final, writer)
+        cleared = self._clear()
+        block = commit.commit_final(self._shelf, whole, young, blocks.last_final, writer, cleared.avoided)
         self._settled = block.first
+        self._cleared = replace(cleared, in_the_way=False)
         self._show(block)
         return block
 
@@ -264,6 +275,7 @@ class ColdQueue:
         final blocks."""
         committed: list[BlockMetadata] = []
         with self._merging:
+            self._clear()
             self._settle()
             end = self.next_offset if everything else 0
             with suppress(Blocked):
@@ -288,11 +300,14 @@ class ColdQueue:
     def _merge_front(self, epoch: int | None) -> list[BlockMetadata]:
         young = self._blocks.young
         writer = self._writer(young[-1].epoch if epoch is None else epoch, "merge")
+        avoided = self._clear().avoided
+        if not (front := merge.front(young, self.settings.block_bytes, avoided)):
+            raise Blocked  # until there is one more
         try:
             try:
-                return [self._commit_final(merge.front(young, self.settings.block_bytes), None, writer)]
+                return [self._commit_final(front, None, writer)]
             except Blocked:  # by what another writer has merged, perhaps: then with all of them
-                return [self._commit_final(young, None, writer)]
+                return [self._commit_final(merge.front(young, None, avoided), None, writer)]
         except Moved:
             self.refresh()
             return []
@@ -306,6 +321,12 @@ class ColdQueue:
             self.refresh()
             return 0.0
         return (self._clock.now_us() - info.modified_us) / 1_000_000
+
+    def _clear(self) -> Cleared:
+        """Before the first write, see that `data/` holds nothing but blocks (quarantine.py)."""
+        if self._cleared is None:
+            self._cleared = quarantine.clear(self._shelf, self.refresh)
+        return self._cleared
 
     def _settle(self) -> None:
         """Before the first write, finish what a previous owner may have left half done (commit.py)."""

@@ -32,7 +32,7 @@ on. If its metadata is there as well, look at the queue again. Else compare elem
               with step 2, with D as it is. What is left of ours is for the next block.
     wait      we only merge, and D goes on after what we have: its writer may yet claim that. Merge later.
     replace   else: put our file as a *copy* into `young/`, do 2 and 3 naming our sha256 and the copy, and
-              only then put it over D by compare-and-swap.
+              only then put it over D by compare-and-swap; what D held before is kept (quarantine.py).
 
 D is replaced only when its writer cannot commit it any more: it begins as the committed elements do
 and has other new ones, then we hold the claim that it needs; or it differs from committed elements,
@@ -57,7 +57,9 @@ that was committed is ever lost, by either. tests/coldstore/queue/test_owners.py
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
@@ -70,8 +72,11 @@ from coldstore.block.read import BlockFile
 from coldstore.layout import metadata, paths
 from coldstore.layout.metadata import BlockMetadata
 from coldstore.objects.port import Object
+from coldstore.queue import quarantine
 from coldstore.shared import failpoint, limits
 from coldstore.shared.errors import Conflict, DataLoss, Fenced, JjqError, NotFound
+
+log = logging.getLogger("jjq.coldstore")
 
 Step = Literal["block", "merge"]  # which fail points are reached
 _TAG_CHARS: Final = 16
@@ -128,13 +133,15 @@ def commit_final(
     young: Sequence[BlockMetadata],
     before: BlockMetadata | None,
     writer: Writer,
+    avoided: AbstractSet[int] = frozenset(),
 ) -> BlockMetadata:
     """Commit `draft`, or a prefix of it, as the final block after `before`, and return what was committed.
 
     The draft begins with the elements of `young`, all or the first of the young blocks after `before`.
+    No block ends at an offset that is `avoided` (quarantine.py); the draft does not.
     """
     check_tenure(young[-1] if young else before, writer.epoch)
-    final = _Final(shelf, draft, young, before, writer)
+    final = _Final(shelf, draft, young, before, writer, avoided)
     encoded = blocks.encode(draft.table, shelf.settings)
     try:
         shelf.objects.put_if_absent(final.key, encoded)
@@ -153,6 +160,7 @@ class _Final:
     young: Sequence[BlockMetadata]
     before: BlockMetadata | None
     writer: Writer
+    avoided: AbstractSet[int]
 
     @property
     def key(self) -> str:
@@ -165,6 +173,8 @@ class _Final:
 
     def may_end(self, end: int) -> bool:
         """Whether a block of ours may end there: no young block is ever merged in part."""
+        if end in self.avoided:
+            return False
         whole = end >= self.new_first or any(block.next == end for block in self.young)
         return self.draft.first < end <= self.draft.next and whole
 
@@ -255,7 +265,9 @@ def settle(shelf: Shelf, block: BlockMetadata) -> None:
         if hashlib.sha256(found.data).hexdigest() == block.sha256:
             return
         with suppress(Conflict):  # another writer settles it: look again
+            kept = quarantine.keep(shelf, key, found)
             shelf.objects.put_if_match(key, memoryview(shelf.data(block)), found.etag)
+            log.warning("%s held what was never committed: it is replaced, and kept as %s", key, kept)
             return
     raise Conflict(f"block {block.id} is being settled by another writer: open the queue again")
 

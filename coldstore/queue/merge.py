@@ -7,6 +7,7 @@ more than about one block's worth at a time, so that memory stays bounded.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from coldstore.layout.metadata import BlockMetadata
 from coldstore.shared import limits
@@ -23,14 +24,20 @@ def due(young: Sequence[BlockMetadata], block_bytes: int, oldest_age_seconds: fl
     )
 
 
-def front(young: Sequence[BlockMetadata], block_bytes: int) -> Sequence[BlockMetadata]:
-    """The shortest run of young blocks from the front that fills a block, or all of them."""
-    taken = 0
+def front(
+    young: Sequence[BlockMetadata], block_bytes: int | None, avoided: AbstractSet[int] = frozenset()
+) -> Sequence[BlockMetadata]:
+    """The shortest run of young blocks from the front that fills a block, or all of them (without `block_bytes`
+    always). None ends at an offset that is `avoided`: no final block may begin there (quarantine.py)."""
+    taken = allowed = 0
     for count, block in enumerate(young, start=1):
         taken += block.raw_bytes
-        if taken >= block_bytes:
-            return young[:count]
-    return young
+        if block.next in avoided:
+            continue
+        allowed = count
+        if block_bytes is not None and taken >= block_bytes:
+            break
+    return young[:allowed]
 
 
 def total_bytes(young: Sequence[BlockMetadata]) -> int:
