@@ -50,9 +50,10 @@ class S3Objects:
     ) -> None:
         settings = settings or S3Settings()
         self._prefix = check_prefix(prefix if not prefix or prefix.endswith("/") else f"{prefix}/")
-        self._bucket = Bucket(bucket, self._prefix, client or connect(settings))
+        clock = clock or SystemClock()
+        self._bucket = Bucket(bucket, self._prefix, client or connect(settings), clock)
         self._chance = chance or SystemChance()
-        self._retry = Retry(clock or SystemClock(), self._chance, settings.retry_seconds)
+        self._retry = Retry(clock, self._chance, settings.retry_seconds)
         self._page_keys = page_keys
 
     def __repr__(self) -> str:

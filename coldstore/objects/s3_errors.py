@@ -7,15 +7,18 @@ doubt; a 500 or a bare 503 from some proxy proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Final
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
 
 from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError
 
 from coldstore.objects.retry import Transient
+from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, Denied, Exhausted, InvalidInput, JjqError, NotFound
 
 _THROTTLED: Final = {
@@ -26,8 +29,10 @@ _LOST_RACE: Final = {"ConditionalRequestConflict", "OperationAborted"}
 _LATE: Final = {"RequestTimeout", "IncompleteBody"}  # come as 400
 _DENIED: Final = {
     "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken",
-    "TokenRefreshRequired", "RequestTimeTooSkewed", "AccountProblem",
+    "TokenRefreshRequired", "AccountProblem",
 }  # fmt: skip
+_SKEWED: Final = {"RequestTimeTooSkewed", "RequestExpired", "RequestInTheFuture"}
+_SKEW_SECONDS: Final = 300.0  # what the strictest stores allow; AWS allows 900
 _FULL: Final = {"InsufficientStorage", "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded"}
 _ELSEWHERE: Final = {
     "PermanentRedirect", "TemporaryRedirect", "AuthorizationHeaderMalformed",
@@ -50,18 +55,62 @@ class BeyondEnd(Exception):
 
 
 @contextmanager
-def told(doing: str, bucket: str) -> Iterator[None]:
+def told(doing: str, bucket: str, clock: Clock) -> Iterator[None]:
     """Turn the SDK's errors into ours, or into `Transient`."""
     try:
         yield
     except boto.ClientError as error:
-        raise _refused(error, doing, bucket) from error
+        raise _skewed(error, doing, clock) or _refused(error, doing, bucket) from error
     except (boto.BotoCoreError, ResponseParserError, HTTPError) as error:
         raise _failed(error, doing) from error
 
 
 def status_of(error: boto.ClientError) -> int:
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def _skewed(error: boto.ClientError, doing: str, clock: Clock) -> Denied | None:
+    """The clock is what is wrong, and not the credentials: the store says so, or refuses a HEAD, which has no body
+    to say anything, at a time that is far from ours."""
+    code, status = error.response.get("Error", {}).get("Code", ""), status_of(error)
+    ahead = _seconds_ahead(error, clock)
+    bare = status == 403 and code in {"403", "Forbidden", ""}
+    if code not in _SKEWED and not (bare and ahead is not None and abs(ahead) > _SKEW_SECONDS):
+        return None
+    if ahead is None or abs(ahead) < 1:
+        how = "is too far from the store's"
+    else:
+        how = f"is {_span(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} the store's"
+    return Denied(
+        f"cannot {doing}: the store refuses it, since this machine's clock {how}; set the clock (NTP), then retry"
+    )
+
+
+def _seconds_ahead(error: boto.ClientError, clock: Clock) -> float | None:
+    """How far our clock is ahead of the store's, by what its reply tells; None if it tells nothing."""
+    said: Mapping[str, Any] = error.response.get("Error", {})
+    headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    theirs = _instant(said.get("ServerTime")) or _instant(headers.get("date"))
+    if theirs is None:
+        return None
+    ours = _instant(said.get("RequestTime")) or datetime.fromtimestamp(clock.now_us() / 1e6, UTC)
+    return (ours - theirs).total_seconds()
+
+
+def _instant(text: object) -> datetime | None:
+    """A time as AWS (ISO 8601, with or without its signs) or HTTP writes it."""
+    for read in (datetime.fromisoformat, parsedate_to_datetime):
+        with suppress(ValueError, TypeError):
+            found = read(str(text))
+            return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return None
+
+
+def _span(seconds: float) -> str:
+    for unit, name in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:.3g} {name}"
+    return f"{seconds:.0f} seconds"
 
 
 def _refused(error: boto.ClientError, doing: str, bucket: str) -> JjqError | Transient | BeyondEnd:

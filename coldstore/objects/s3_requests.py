@@ -13,6 +13,7 @@ from coldstore.objects.port import Object, ObjectInfo
 from coldstore.objects.retry import Transient
 from coldstore.objects.s3_errors import BeyondEnd, told
 from coldstore.objects.settings import S3Settings
+from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Denied, InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -52,12 +53,13 @@ class Page(NamedTuple):
 class Bucket:
     """A bucket under a prefix; keys in and out are relative to it."""
 
-    def __init__(self, bucket: str, prefix: str, client: S3Client) -> None:
+    def __init__(self, bucket: str, prefix: str, client: S3Client, clock: Clock) -> None:
         self.url = f"s3://{bucket}/{prefix}"
         self.prefix = prefix
         self._bucket = bucket
         self._seen = False
         self._client = client
+        self._clock = clock  # to tell by how much it is wrong, if that is why the store refuses us
 
     def get(self, key: str, start: int, end: int | None) -> Object:
         if start == end:
@@ -66,7 +68,7 @@ class Bucket:
         if ranged := start > 0 or end is not None:
             request["Range"] = f"bytes={start}-{'' if end is None else end - 1}"
         try:
-            with told(f"read {key}", self._bucket):
+            with told(f"read {key}", self._bucket, self._clock):
                 reply = self._client.get_object(**request)
                 with closing(reply["Body"]) as body:
                     data = body.read()
@@ -86,7 +88,7 @@ class Bucket:
 
     def head(self, key: str) -> Found:
         try:
-            with told(f"look at {key}", self._bucket):
+            with told(f"look at {key}", self._bucket, self._clock):
                 reply = self._client.head_object(Bucket=self._bucket, Key=self.prefix + key)
         except NotFound:
             self._check_bucket()
@@ -113,11 +115,11 @@ class Bucket:
             request["IfNoneMatch"] = "*"
         elif condition.when == "match":
             request["IfMatch"] = condition.etag
-        with told(f"write {key}", self._bucket):
+        with told(f"write {key}", self._bucket, self._clock):
             return self._client.put_object(**request)["ETag"]
 
     def delete(self, key: str) -> None:
-        with told(f"delete {key}", self._bucket):
+        with told(f"delete {key}", self._bucket, self._clock):
             self._client.delete_object(Bucket=self._bucket, Key=self.prefix + key)
 
     def page(self, prefix: str, start: str, token: str | None, count: int) -> Page:
@@ -132,7 +134,7 @@ class Bucket:
             request["ContinuationToken"] = token
         elif start:
             request["StartAfter"] = self.prefix + start
-        with told(f"list {prefix}", self._bucket):
+        with told(f"list {prefix}", self._bucket, self._clock):
             return self._page(self._client.list_objects_v2(**request))
 
     def _page(self, reply: ListObjectsV2OutputTypeDef) -> Page:
