@@ -22,7 +22,7 @@ from coldstore.objects.port import ObjectStore
 from coldstore.queue import bulk_import
 from coldstore.queue.bulk_import import Ticket
 from coldstore.queue.cold_queue import ColdQueue
-from coldstore.queue.verify import Progress, Report, unreadable, verify
+from coldstore.queue.verify import Progress, Report, being_imported, unreadable, verify, without_document
 from coldstore.shared import limits
 from coldstore.shared.batch import check_content
 from coldstore.shared.chance import Chance
@@ -114,13 +114,24 @@ class ColdStore:
         """The files of a queue, for those who judge them one by one."""
         return Shelf(self._objects, self._settings(name))
 
-    def verify(self, name: str, progress: Progress | None = None) -> Report:
-        """Check every file of a queue, also of one that is too damaged to be opened."""
+    def entries(self) -> list[str]:
+        """Whatever lies under queues/, by name: queues, what is left of one, and what should not be there."""
+        return sorted(self._entries())
+
+    def judge(self, name: str) -> Shelf | Report:
+        """The files of a queue, to be judged one by one; or the verdict, where there is no more to judge."""
         try:
-            shelf = self.shelf(name)
+            settings = self._find_settings(name) if paths.is_name(name) else None
         except DataLoss as loss:
             return unreadable(name, loss)
-        return verify(shelf, progress)
+        if settings is None:
+            return without_document(self._objects, name)
+        return Shelf(self._objects, settings) if settings.importing is None else being_imported(name)
+
+    def verify(self, name: str, progress: Progress | None = None) -> Report:
+        """Check every file of a queue, also of one that is too damaged to be opened."""
+        judged = self.judge(name)
+        return verify(judged, progress) if isinstance(judged, Shelf) else judged
 
     def _opened(self, settings: QueueSettings) -> ColdQueue:
         shelf = Shelf(self._objects, settings, self._cache)
@@ -150,13 +161,16 @@ class ColdStore:
             return True
 
     def _folders(self) -> Iterator[str]:
-        """Folders under queues/, by jumping from one to the next: a queue may hold millions of objects."""
+        """Folders under queues/ that a queue may have."""
+        return filter(paths.is_name, self._entries())
+
+    def _entries(self) -> Iterator[str]:
+        """Names under queues/, by jumping from one to the next: a queue may hold millions of objects."""
         after = ""
         while (info := next(self._objects.list(paths.QUEUES, after), None)) is not None:
-            folder = info.key.split("/")[1]
-            if paths.is_name(folder):
-                yield folder
-            after = f"{paths.QUEUES}{folder}/{_AFTER_ALL}"
+            _, name, *below = info.key.split("/")
+            yield name
+            after = f"{paths.QUEUES}{name}/{_AFTER_ALL}" if below else info.key
 
     def _read_id(self) -> str | None:
         try:

@@ -37,6 +37,7 @@ DefectKind = Literal[
     "data wrong",  # digest is right, yet it does not hold what the metadata says
     "rollup damaged",  # costs time when the queue is opened, nothing else
     "stray file",  # a file that does not belong there
+    "queue document missing",  # the files of a queue are there, `queue.json` is not
 ]
 
 # Called after each block, with the bytes of its data.

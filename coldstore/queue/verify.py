@@ -7,21 +7,31 @@ walk goes on with what the next metadata says of itself.
 The work is done section by section (section.py), here one after the other. A job with many processors
 does `plan`, `check`, `join` and `finish` by itself, where it likes; only what sections were found to be
 travels, and it is small.
+
+**A tail that is cut off is told from damage.** A tool that copies a store while a server writes reads one folder
+after the other, so the last blocks may have metadata without data, or data without metadata. If that is all
+that is wrong, and no final block comes after, the queue is sound up to there: `Report.cut` says where.
+Whatever else is wrong is damage.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from coldstore.block.files import Shelf
 from coldstore.layout import metadata, paths
 from coldstore.layout.metadata import BlockMetadata
+from coldstore.objects.port import ObjectInfo, ObjectStore
 from coldstore.queue.sections import Defect, Part, Plan, broken, check, plan
-from coldstore.shared.errors import DataLoss
+from coldstore.shared.errors import DataLoss, NotFound
 
 # Called with blocks done, blocks in all, bytes of data read.
 Progress = Callable[[int, int, int], None]
+
+
+Verdict = Literal["ok", "cut off", "damaged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +45,17 @@ class Report:
     chain: str
     defects: tuple[Defect, ...]
     notes: tuple[str, ...] = ()  # true and harmless: files that wait to be adopted, merged or swept
+    cut: int | None = None  # all that is wrong is that files from this offset on are missing
 
     @property
     def ok(self) -> bool:
         return not self.defects
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.ok:
+            return "ok"
+        return "damaged" if self.cut is None else "cut off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +64,7 @@ class Joined:
 
     report: Report
     end: int  # of the final blocks
+    next: int  # of all blocks
     claimed: frozenset[str]
 
 
@@ -70,6 +88,31 @@ def unreadable(name: str, loss: DataLoss) -> Report:
     """The report of a queue of which not even the settings can be read."""
     defect = Defect("metadata damaged", paths.queue(name), str(loss))
     return Report(name, blocks=0, elements=0, stored_bytes=0, chain="", defects=(defect,))
+
+
+def without_document(objects: ObjectStore, name: str) -> Report:
+    """The report of what lies under `queues/` by this name, and has no queue document; `NotFound` if nothing does."""
+    place = f"{paths.QUEUES}{name}"
+    found = next(objects.list(f"{place}/"), None)
+    if found is None:
+        if next(objects.list(place), ObjectInfo("", 0, "", 0)).key != place:
+            raise NotFound(f"no queue {name}: create it, or correct the name")
+        defect = Defect("stray file", place, "only folders of queues belong here")
+    elif not paths.is_name(name):
+        defect = Defect("stray file", found.key, f"it is in a folder {name}, and no queue can have this name")
+    else:
+        count = sum(1 for info in objects.list(paths.meta_folder(name)) if paths.parse_meta(info.key))
+        text = (
+            f"metadata of {count} blocks is there, but nothing says what queue it is; restore it from a copy"
+        )
+        defect = Defect("queue document missing", paths.queue(name), text)
+    return Report(name, blocks=0, elements=0, stored_bytes=0, chain="", defects=(defect,))
+
+
+def being_imported(name: str) -> Report:
+    """The report of a queue whose import is not shown yet: nobody sees any of it."""
+    note = "it is being imported, or an import of it was broken off: nothing of it is shown yet"
+    return Report(name, blocks=0, elements=0, stored_bytes=0, chain="", defects=(), notes=(note,))
 
 
 def join(shelf: Shelf, planned: Plan, parts: Sequence[Part]) -> Joined:
@@ -99,7 +142,9 @@ def join(shelf: Shelf, planned: Plan, parts: Sequence[Part]) -> Joined:
         notes=tuple(notes),
     )
     claimed = frozenset(key for part in parts for key in part.claimed)
-    return Joined(report, 0 if last_final is None else last_final.next, claimed)
+    return Joined(
+        report, 0 if last_final is None else last_final.next, 0 if tip is None else tip.next, claimed
+    )
 
 
 def _once(defects: Sequence[Defect]) -> tuple[Defect, ...]:
@@ -128,15 +173,26 @@ def finish(shelf: Shelf, joined: Joined) -> Report:
         else:
             text = "no metadata names it; engines that read data/ see it"
             defects.append(Defect("stray file", key, text, first))
-    return Report(
-        report.queue,
-        report.blocks,
-        report.elements,
-        report.stored_bytes,
-        report.chain,
-        tuple(defects),
-        tuple(notes),
-    )
+    notes += [
+        f"{info.key} lay in data/ and no metadata named it: it was set aside"
+        for info in shelf.objects.list(paths.quarantine(shelf.name))
+    ]
+    cut = _cut(defects, named, max(ends), joined.next)
+    return replace(report, defects=tuple(defects), notes=tuple(notes), cut=cut)
+
+
+def _cut(defects: Sequence[Defect], finals: set[int], final_next: int, end: int) -> int | None:
+    """Up to which offset the queue is sound, if files that are missing at its end are all that is wrong."""
+    gone = set()
+    for defect in defects:
+        if defect.block is None:
+            return None
+        if defect.kind in ("data missing", "metadata missing"):
+            gone.add(defect.block)
+        elif defect.kind != "stray file" or defect.block < final_next:
+            return None
+    cut = min([end, *gone])
+    return None if not defects or any(first >= cut for first in finals - gone) else cut
 
 
 def _finals_now(shelf: Shelf, end: int) -> tuple[set[int], set[int]]:

@@ -19,7 +19,7 @@ from jjq.cli.verify import verify
 
 _EPILOGUE = """\
 Client commands find the server by --server or JJQ_SERVER. Exit codes: 0 done, 1 error, 2 wrong request, \
-3 not found, 4 damaged data, 5 conflict, 6 not allowed, 7 not now, 130 interrupted.
+3 not found, 4 damaged data, 5 conflict, 6 not allowed, 7 not now, 8 cut off, 130 interrupted.
 """
 
 

@@ -8,6 +8,7 @@
 5    the state is not the expected one: it exists already, or someone else moved it
 6    not allowed with these credentials
 7    not now: the server cannot be reached, or has no room; try again later
+8    `jjq verify`: the last files of a queue are missing, and all before them is sound
 130  interrupted by Ctrl-C
 141  whoever read the output has gone
 """
@@ -32,6 +33,7 @@ OK: Final = 0
 ERROR: Final = 1
 USAGE: Final = 2
 DAMAGED: Final = 4
+CUT_OFF: Final = 8
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 

@@ -157,7 +157,7 @@ def verify(*queues: str, job: Job, json: Json = False) -> int:
     jjq pipeline verify --cold s3://bucket/jjq --master spark://host:7077
     ```
 
-    Nothing is changed. Ends with 4 if there is any defect. The report is that of `jjq verify`.
+    Nothing is changed. The report and the exit codes are those of `jjq verify`.
 
     Parameters
     ----------
@@ -166,14 +166,14 @@ def verify(*queues: str, job: Job, json: Json = False) -> int:
     json
         Print the findings as JSON.
     """
-    from jjq.cli.verify import print_reports
+    from jjq.cli.verify import exit_code, print_reports
 
     with job.session("verify") as spark, progress("verify", None, unit="sections") as bar:
         from jjq.spark.jobs.verify import verify_store
 
         reports = verify_store(spark, job.root, queues, s3=job.s3, progress=bar)
     print_reports(reports, json)
-    return exits.OK if all(report.ok for report in reports) else exits.DAMAGED
+    return exit_code(reports)
 
 
 @app.command(name="import")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,7 +33,9 @@ def verify(
     jjq verify --cold s3://bucket/prefix orders events --json
     ```
 
-    Nothing is changed. Ends with 4 if there is any defect.
+    Nothing is changed. Ends with 4 if anything is damaged, and with 8 if nothing is but the last files of a queue
+    are missing, as in a copy that another tool took while a server was writing: what is before them is sound, and
+    `jjq restore` makes a store of it.
 
     Parameters
     ----------
@@ -50,7 +53,7 @@ def verify(
     from coldstore.objects.settings import S3Settings
     from coldstore.shared.chance import SystemChance
     from coldstore.shared.clock import SystemClock
-    from coldstore.shared.errors import NotFound
+    from coldstore.shared.errors import DataLoss, NotFound
     from jjq.node.node import NodeSettings, open_cold
 
     s3 = S3Settings(
@@ -61,7 +64,7 @@ def verify(
     )
     settings = NodeSettings(Path(), cold, s3, cache_disk_bytes=0)
     store = open_cold(settings, SystemClock(), SystemChance())
-    names = queues or store.queue_names()
+    names = queues or store.entries()
     if not names and store.id is None:  # a mistyped place must not pass for a sound one
         raise NotFound(f"nothing was ever written to {cold}: correct --cold")
     reports = []
@@ -69,7 +72,17 @@ def verify(
         with progress(f"verify {name}", None, unit="blocks") as bar:
             reports.append(store.verify(name, partial(_advance, bar)))
     print_reports(reports, json)
-    return exits.OK if all(report.ok for report in reports) else exits.DAMAGED
+    if store.id is None:
+        raise DataLoss(f"jjq.json is missing in {cold}, which says what store it is; restore it from a copy")
+    return exit_code(reports)
+
+
+def exit_code(reports: Sequence[Report]) -> int:
+    """4 if anything is damaged, 8 if nothing is but a tail is cut off."""
+    verdicts = {report.verdict for report in reports}
+    if "damaged" in verdicts:
+        return exits.DAMAGED
+    return exits.CUT_OFF if "cut off" in verdicts else exits.OK
 
 
 def _advance(bar: Bar, done: int, total: int, _bytes: int) -> None:
@@ -88,6 +101,8 @@ def _as_json(report: Report) -> dict[str, object]:
     return {
         "queue": report.queue,
         "ok": report.ok,
+        "verdict": report.verdict,
+        "cut_off_at": report.cut,
         "blocks": report.blocks,
         "elements": report.elements,
         "stored_bytes": report.stored_bytes,
@@ -97,9 +112,15 @@ def _as_json(report: Report) -> dict[str, object]:
     }
 
 
+def _verdict(report: Report) -> str:
+    if report.cut is not None:
+        return f"cut off at {report.cut}"
+    return "ok" if report.ok else f"{len(report.defects)} defects"
+
+
 def _show(reports: list[Report]) -> None:
     rows = [
-        (r.queue, "ok" if r.ok else f"{len(r.defects)} defects", r.blocks, r.elements, bytes_text(r.stored_bytes),
+        (r.queue, _verdict(r), r.blocks, r.elements, bytes_text(r.stored_bytes),
          r.chain[:16])
         for r in reports
     ]  # fmt: skip

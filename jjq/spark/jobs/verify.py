@@ -17,7 +17,6 @@ from coldstore.objects.settings import S3Settings
 from coldstore.queue import sections, verify
 from coldstore.queue.sections import Part, Plan, Section
 from coldstore.queue.verify import Joined, Report
-from coldstore.shared.errors import DataLoss
 from jjq.spark import cold
 from jjq.spark.jobs import tasks
 from jjq.spark.jobs.limits import SECTION_BLOCKS
@@ -55,7 +54,7 @@ def verify_store(
 ) -> list[Report]:
     """A report for each of these queues, or for all."""
     where = Store(root, s3 or S3Settings())
-    names = list(queues) or cold.store(*where).queue_names()
+    names = list(queues) or cold.store(*where).entries()
     planned = tasks.all_done(tasks.run(spark, "verify", names, partial(_plan, where, section_blocks)))
     sound = [found for found in planned if isinstance(found, Planned)]
     work = [(found.settings, each) for found in sound for each in found.plan.sections]
@@ -72,11 +71,12 @@ def verify_store(
 
 
 def _plan(where: Store, section_blocks: int, name: str) -> Planned | Report:
-    try:
-        shelf = cold.store(*where).shelf(name)
-    except DataLoss as loss:
-        return verify.unreadable(name, loss)
-    return Planned(shelf.settings, sections.plan(shelf, section_blocks))
+    judged = cold.store(*where).judge(name)
+    return (
+        judged
+        if isinstance(judged, Report)
+        else Planned(judged.settings, sections.plan(judged, section_blocks))
+    )
 
 
 def _check(where: Store, item: tuple[QueueSettings, Section]) -> Part:

@@ -13,7 +13,7 @@ from coldstore.history import rollups
 from coldstore.layout import metadata, paths, sealed_json
 from coldstore.queue.verify import Report
 from coldstore.shared import failpoint, limits
-from coldstore.shared.errors import InvalidInput, Unavailable
+from coldstore.shared.errors import InvalidInput, NotFound, Unavailable
 from tests.coldstore.making import Made, contents, elements, flip, keys
 
 
@@ -162,6 +162,104 @@ DEFECTS: list[tuple[Callable[[Made], None], list[tuple[str, int | None]]]] = [
 ]
 
 
+def data_of_the_last_blocks_missing(made: Made) -> None:
+    """As `cp` leaves it that read data/ first."""
+    for first in (40, 50):
+        made.objects.delete(paths.data("orders", first))
+
+
+def metadata_of_the_last_blocks_missing(made: Made) -> None:
+    """As `cp` leaves it that read meta/ first: data of blocks that came later."""
+    for kind, firsts in (("final", (30, 40, 50)), ("young", (60, 70))):
+        for first in firsts:
+            made.objects.delete(paths.meta("orders", first, kind))  # type: ignore[arg-type]
+    made.objects.delete(paths.rollup("orders", 0, 40))
+
+
+def a_roll_up_younger_than_the_metadata(made: Made) -> None:
+    made.objects.delete(paths.data("orders", 40))
+    for kind, firsts in (("final", (30, 40, 50)), ("young", (60, 70))):
+        for first in firsts:
+            made.objects.delete(paths.meta("orders", first, kind))  # type: ignore[arg-type]
+
+
+def a_hole_before_the_last_data(made: Made) -> None:
+    made.objects.delete(paths.data("orders", 40))
+
+
+def a_cut_and_damage(made: Made) -> None:
+    data_of_the_last_blocks_missing(made)
+    data_damaged(made)
+
+
+def stray_within(made: Made) -> None:
+    made.objects.put(paths.data("orders", 15), b"whatever")
+
+
+CUTS: list[tuple[Callable[[Made], None], int | None]] = [
+    (data_of_the_last_blocks_missing, 40),
+    (metadata_of_the_last_blocks_missing, 30),
+    (a_roll_up_younger_than_the_metadata, 30),
+    (young_data_missing, 60),
+    (young_metadata_missing, 60),
+    (metadata_missing, 50),
+    (stray_data, 80),
+    (a_hole_before_the_last_data, None),
+    (a_cut_and_damage, None),
+    (stray_within, None),
+    (data_missing, None),
+    (data_damaged, None),
+    (metadata_missing_under_a_roll_up, None),
+    (first_metadata_missing, None),
+    (metadata_damaged, None),
+    (chain_forged, None),
+    (rollup_damaged, None),
+    (stray_metadata, None),
+]
+
+
+@pytest.mark.parametrize(("harm", "cut"), CUTS)
+def test_a_tail_that_is_cut_off_is_told_from_damage(
+    made: Made, harm: Callable[[Made], None], cut: int | None
+) -> None:
+    harm(made)
+    report = made.store.verify("orders")
+    assert (report.ok, report.cut) == (False, cut)
+    assert report.verdict == ("damaged" if cut is None else "cut off")
+
+
+def test_a_sound_queue_is_not_cut_off(made: Made) -> None:
+    report = made.store.verify("orders")
+    assert (report.verdict, report.cut) == ("ok", None)
+
+
+def test_whatever_lies_under_queues_is_looked_at(made: Made) -> None:
+    made.store.create_queue("payments").write_block(elements(0, 3))
+    made.store.create_queue("orders-2")
+    made.objects.delete(paths.queue("payments"))
+    made.objects.put("queues/notes.txt", b"hello")
+    made.objects.put("queues/_old/data/1.parquet", b"hello")
+    assert made.store.entries() == ["_old", "notes.txt", "orders", "orders-2", "payments"]
+    reports = {name: made.store.verify(name) for name in made.store.entries()}
+    assert reports["orders"].ok
+    assert reports["orders-2"].ok
+    assert found(reports["payments"]) == [("queue document missing", None)]
+    assert reports["payments"].defects[0].key == paths.queue("payments")
+    assert "metadata of 1 blocks" in reports["payments"].defects[0].text
+    assert found(reports["notes.txt"]) == found(reports["_old"]) == [("stray file", None)]
+    assert all(reports[name].verdict == "damaged" for name in ("payments", "notes.txt", "_old"))
+    for name in ("order", "notes", "nothing"):
+        with pytest.raises(NotFound):
+            made.store.verify(name)
+
+
+def test_a_queue_that_is_being_imported_is_named_and_no_defect(made: Made) -> None:
+    made.store.begin_import("history")
+    report = made.store.verify("history")
+    assert report.ok
+    assert "being imported" in report.notes[0]
+
+
 @pytest.mark.parametrize(("harm", "expected"), DEFECTS)
 def test_each_defect_is_found_and_named_once(
     made: Made, harm: Callable[[Made], None], expected: list[tuple[str, int | None]]
@@ -270,7 +368,8 @@ def test_a_swap_that_is_not_finished_is_a_note_and_the_copy_is_read(monkeypatch:
     queue.sweep()
     report = queue.verify()
     assert report.ok
-    assert report.notes == ()
+    (note,) = report.notes
+    assert "quarantine/" in note  # what the replaced file held
     assert len(keys(made.objects, paths.young_folder("orders"))) == 1, "the copy is named and stays"
 
 

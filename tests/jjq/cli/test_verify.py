@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -63,3 +64,33 @@ def test_an_unknown_queue_or_a_place_without_a_store_ends_with_3(
     assert (ran.code, ran.output) == (3, b"")
     assert "correct --cold" in ran.errors
     assert alone("verify").code == 2
+
+
+def test_a_missing_queue_document_ends_with_4_and_names_the_queue(
+    alone: Command, data: Path, tmp_path: Path
+) -> None:
+    cold = tmp_path / "cold"
+    shutil.copytree(data, cold)
+    (cold / "queues" / "orders" / "queue.json").unlink()
+    ran = alone("verify", "--cold", str(cold))
+    assert ran.code == 4
+    assert "queue document missing" in ran.text
+    assert "queues/orders/queue.json" in ran.text
+    assert alone("verify", "orders", "--cold", str(cold)).code == 4
+
+
+def test_a_tail_that_is_cut_off_ends_with_8_and_says_where(
+    alone: Command, data: Path, tmp_path: Path
+) -> None:
+    cold = tmp_path / "cold"
+    shutil.copytree(data, cold)
+    meta = sorted((cold / "queues" / "orders" / "meta").iterdir())
+    data_of_last = json.loads(meta[-1].read_bytes())["path"]
+    (cold / "queues" / "orders" / data_of_last).unlink()
+    ran = alone("verify", "--cold", str(cold))
+    assert ran.code == 8
+    assert "cut off at 2000" in ran.text
+    reports = alone("verify", "--cold", str(cold), "--json").json
+    assert [(r["verdict"], r["cut_off_at"]) for r in reports] == [("ok", None), ("cut off", 2_000)]
+    (cold / "queues" / "events" / "queue.json").unlink()
+    assert alone("verify", "--cold", str(cold)).code == 4

@@ -59,6 +59,25 @@ def test_every_defect_is_in_the_report_and_the_command_ends_with_4(pipeline: Com
     assert "Traceback" not in table.errors
 
 
+def test_a_missing_queue_document_is_a_defect_and_a_cut_tail_ends_with_8(
+    pipeline: Command, cold: Path
+) -> None:
+    store = opened(cold)
+    store.objects.delete(paths.data("orders", 300))
+    ran = pipeline("pipeline", "verify", "--cold", "cold", "--json")
+    assert ran.code == 8
+    assert [(r["queue"], r["verdict"], r["cut_off_at"]) for r in ran.json] == [
+        ("empty", "ok", None),
+        ("events", "ok", None),
+        ("orders", "cut off", 300),
+    ]
+    store.objects.delete(paths.queue("events"))
+    ran = pipeline("pipeline", "verify", "--cold", "cold", "--json")
+    assert ran.code == 4
+    (defect,) = ran.json[1]["defects"]
+    assert (defect["kind"], defect["key"]) == ("queue document missing", "queues/events/queue.json")
+
+
 def test_a_store_of_a_newer_format_is_refused(pipeline: Command, cold: Path) -> None:
     store = opened(cold)
     store.objects.put(paths.meta("orders", 50, "final"), sealed_json.seal({"novelty": 1}, 2))
