@@ -28,8 +28,9 @@ the end of the final blocks, as does every reader, and is `Fenced`.)
 **D is there already** when step 1 is tried: left by a writer that died, or by one that is about to go
 on. If its metadata is there as well, look at the queue again. Else compare elements:
 
-    adopt     D holds a prefix of ours that ends after the last young block, or with one of them: go on
-              with step 2, with D as it is. What is left of ours is for the next block.
+    adopt     D holds a prefix of ours that ends after the last young block, or with one of them, and not at
+              an offset that quarantine.py forbids: go on with step 2, with D as it is. What is left of
+              ours is for the next block.
     wait      we only merge, and D goes on after what we have: its writer may yet claim that. Merge later.
     replace   else: put our file as a *copy* into `young/`, do 2 and 3 naming our sha256 and the copy, and
               only then put it over D by compare-and-swap; what D held before is kept (quarantine.py).
@@ -267,7 +268,9 @@ def settle(shelf: Shelf, block: BlockMetadata) -> None:
         with suppress(Conflict):  # another writer settles it: look again
             kept = quarantine.keep(shelf, key, found)
             shelf.objects.put_if_match(key, memoryview(shelf.data(block)), found.etag)
-            log.warning("%s held what was never committed: it is replaced, and kept as %s", key, kept)
+            log.warning(
+                "%s is replaced by the block that was committed; what it held is kept as %s", key, kept
+            )
             return
     raise Conflict(f"block {block.id} is being settled by another writer: open the queue again")
 

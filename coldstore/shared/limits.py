@@ -41,6 +41,7 @@ YOUNG_SECONDS_MAX: Final = 3_600.0  # young blocks are merged at this age even i
 YOUNG_BLOCKS_MAX: Final = 64  # … or at this count
 SWEEP_GRACE_SECONDS: Final = 86_400.0  # a Spark job may go on reading merged young files for so long
 FINAL_BYTES_MAX: Final = 2 * (BLOCK_BYTES_MAX + BATCH_BYTES_MAX)  # young elements and new ones in one block
+BACKUP_BYTES_AHEAD: Final = 256 * MIB  # blocks that a backup holds in memory, or one if it is larger
 METADATA_BYTES_MAX: Final = 64 * KIB
 CODEC_THREADS_MAX: Final = 4  # for one block; more of them would starve those who serve
 

@@ -12,6 +12,7 @@ from cyclopts import App, CycloptsError
 
 from coldstore.shared.errors import JjqError
 from jjq.cli import exits, node, pipeline, pop, push, queue, shard, subscriber
+from jjq.cli.backup import backup, restore
 from jjq.cli.bench import bench
 from jjq.cli.release import release
 from jjq.cli.serve import serve
@@ -34,7 +35,8 @@ def make_app() -> App:
         suppress_keyboard_interrupt=False,
     )
     for command in (
-        serve, push.push, pop.pop, pop.peek, pop.tail, pop.replay, queue.blocks, verify, release, bench,
+        serve, push.push, pop.pop, pop.peek, pop.tail, pop.replay, queue.blocks, verify, backup, restore,
+        release, bench,
         queue.app, subscriber.app, node.app, shard.app, pipeline.app,
     ):  # fmt: skip
         app.command(command)
