@@ -132,28 +132,33 @@ def taken(load: Load, way: str, folder: Path) -> Path:
 def in_data(cold: Path) -> list[tuple[int, bytes]]:
     """What DuckDB finds in the folder."""
     files = str(cold / "queues" / "orders" / "data" / "*.parquet")
-    return duckdb.sql(f"select \"offset\", value from read_parquet('{files}') order by all").fetchall()
+    with duckdb.connect() as connection:
+        query = f"select \"offset\", value from read_parquet('{files}') order by all"
+        return connection.execute(query).fetchall()
 
 
 def go_on(data: Path, cold: Path) -> int:
-    """Start a server on a cold store, push other elements, seal; compare it with `data/`. Where it went on."""
-    for restarted in range(2):
-        with client_of.open(data, str(cold)) as client:
-            began = client.get_queue("orders").next_offset
-            for count in (10, PUSH, PUSH, PUSH):
-                first = client.get_queue("orders").next_offset
-                client.push("orders", [b"other %d " % n * 40 for n in range(first, first + count)])
-                client.seal("orders")
-            served = [(e.offset, e.value) for e in client.replay("orders", start="beginning").elements()]
-        assert [offset for offset, _ in served] == list(range(len(served)))
-        found = in_data(cold)
-        assert len(found) > began, restarted
-        assert found == served[: len(found)]
-        if not restarted:
-            went_on = began
-    assert run(["verify", "--cold", str(cold)]) == 0
+    """Start a server on a cold store, twice; push other elements, seal, compare it with `data/`. Where it went on."""
+    went_on, _ = _serve(data, cold)
+    _, served = _serve(data, cold)
     assert served[:went_on] == [(n, value(n)) for n in range(went_on)]
+    assert run(["verify", "--cold", str(cold)]) == 0
     return went_on
+
+
+def _serve(data: Path, cold: Path) -> tuple[int, list[tuple[int, bytes | str]]]:
+    with client_of.open(data, str(cold)) as client:
+        began = client.get_queue("orders").next_offset
+        for count in (10, PUSH, PUSH, PUSH):
+            first = client.get_queue("orders").next_offset
+            client.push("orders", [b"other %d " % n * 40 for n in range(first, first + count)])
+            client.seal("orders")
+        served = [(e.offset, e.value) for e in client.replay("orders", start="beginning").elements()]
+    assert [offset for offset, _ in served] == list(range(began + 10 + 3 * PUSH))
+    found = in_data(cold)
+    assert len(found) > began
+    assert found == served[: len(found)]
+    return began, served
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -163,8 +168,8 @@ def test_a_copy_taken_under_load_is_restored_as_a_sound_prefix(load: Load, tmp_p
     assert run(["verify", "--cold", str(copy)]) in ((0,) if way == "jjq backup" else (0, 8))
     assert run(["restore", str(copy), str(tmp_path / "place")]) in ((0,) if way == "jjq backup" else (0, 8))
     assert run(["verify", "--cold", str(tmp_path / "place")]) == 0
-    went_on = go_on(tmp_path / "data", tmp_path / "place")
-    assert went_on >= before
+    # What was young when it began may have been merged before the tool came to it.
+    assert go_on(tmp_path / "data", tmp_path / "place") >= before - PUSH
 
 
 def unnamed(copy: Path) -> set[str]:
