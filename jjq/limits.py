@@ -36,9 +36,16 @@ WATCH_SECONDS: Final = 10.0  # how soon a Subscribe stream notices that another 
 
 # One message
 MESSAGE_FIELDS_MAX: Final = 64  # at the top level; no message of ours has as many
+REQUEST_BYTES_MAX: Final = (
+    64 * KIB
+)  # of a request beside its batch; names at their limits take less than 1 KiB
+ARROW_SCHEMA_BYTES_MAX: Final = 64 * KIB  # of a stream; ours have 1 KiB, others add metadata
+ARROW_MESSAGES_MAX: Final = 64  # of a stream: a schema, dictionaries, one batch
 ERROR_BYTES_MAX: Final = 1_000  # an error travels in trailers, three times encoded
 STREAM_MESSAGE_BYTES: Final = 512 * KIB  # elements in a message of a stream: the quickest size, measured
 STREAM_MESSAGE_PUSHES: Final = 64  # pushes that our client sends in one, at most
+LARGE_BYTES: Final = 1 * MIB  # what counts as large: its memory goes back to the system when it is done with
+TRIM_SECONDS: Final = 0.1  # after a large message, memory that is free goes back to the system
 WAIT_SECONDS_MAX: Final = 3_600.0
 PAGE_MAX: Final = 10_000  # entries of a list; the longest (subscribers, all names at their limit) take 8 MB
 

@@ -206,12 +206,17 @@ def _cast(column: pa.Array, wanted: pa.Field) -> pa.Array:
 
 
 def _first_bad_text(column: pa.Array) -> int:
-    for position in range(len(column)):
+    """By halves: one by one, a million elements took the server ten seconds."""
+    first, end = 0, len(column)
+    while end - first > 1:
+        middle = (first + end) // 2
         try:
-            column.slice(position, 1).cast(pa.string())
+            column.slice(first, middle - first).cast(pa.string())
         except (pa.ArrowException, UnicodeError):
-            return position
-    return 0
+            end = middle
+        else:
+            first = middle
+    return first
 
 
 def _refuse_null(values: pa.Array) -> None:
@@ -234,10 +239,14 @@ def _refuse_null_headers(headers: pa.MapArray) -> None:
 def _first_null_header(headers: pa.MapArray) -> int | None:
     if not headers.keys.null_count and not headers.items.null_count:
         return None
-    for position, scalar in enumerate(headers):  # rare: only nulls hidden in null maps or slices get here
-        if scalar.is_valid and any(key is None or value is None for key, value in scalar.as_py()):
-            return position
-    return None
+    # Nulls may hide in null maps, or outside of this slice. `keys` and `items` may be those of the whole, see below.
+    nulls = pc.or_(headers.keys.is_null(), headers.items.is_null()).to_numpy(zero_copy_only=False)
+    offsets = headers.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    offsets -= 0 if len(nulls) >= offsets.max(initial=0) else offsets.min(initial=0)
+    places = np.searchsorted(offsets, np.flatnonzero(nulls), side="right") - 1
+    places = places[(places >= 0) & (places < len(headers))]
+    found = places[headers.is_valid().to_numpy(zero_copy_only=False)[places]]
+    return int(found[0]) if len(found) else None
 
 
 def _check_sizes(batch: pa.RecordBatch) -> None:

@@ -98,8 +98,10 @@ def run(settings: Settings) -> int:
     """Serve until the end."""
     from coldstore.shared.failpoint import arm_from
     from jjq.node.logs import set_up_logs
+    from jjq.server import memory
 
     set_up_logs(settings.log, settings.log_level)
+    memory.set_up()
     arm_from(os.environ)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_serve(settings))

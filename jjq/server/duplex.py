@@ -10,15 +10,19 @@ from coldstore.shared.errors import Unavailable
 from hotstore.port import Store
 from jjq.server.cluster_port import Hint
 from jjq.server.handlers import Call
+from jjq.server.loop_steps import Turns
 from jjq.server.shutdown import Drain
 
 
 class Duplex(ABC):
     """One open stream. It ends when the client has closed its side and all is answered."""
 
-    def __init__(self, store: Store, drain: Drain, hint: Hint, clock: Clock, call: Call) -> None:
+    def __init__(
+        self, store: Store, drain: Drain, turns: Turns, hint: Hint, clock: Clock, call: Call
+    ) -> None:
         self._store = store
         self._drain = drain
+        self._turns = turns
         self._hint = hint
         self._clock = clock
         self._call = call

@@ -16,6 +16,7 @@ import structlog
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import JjqError
 from jjq.server.call_batching import Crowd
+from jjq.server.memory import Memory
 from jjq.server.meter import Meter
 from jjq.server.metrics import Metrics
 from jjq.wire.status import UNEXPECTED, status_out
@@ -36,10 +37,12 @@ class Call:
         context: Context,
         meter: Meter,
         log: structlog.typing.FilteringBoundLogger,
+        memory: Memory,
         first: bytes | None = None,
     ) -> None:
         self._context = context
         self._log = log
+        self._memory = memory
         self.meter = meter
         self.first = first  # the one request of a server-streaming call
 
@@ -49,6 +52,7 @@ class Call:
         if raw is grpc.aio.EOF:
             return None
         self.meter.received(len(raw))
+        self._memory.used(len(raw))
         return raw  # type: ignore[no-any-return]
 
     async def write(self, raw: bytes) -> None:
@@ -70,8 +74,11 @@ Streaming = Callable[[Call], Awaitable[None]]
 class Guard:
     """Makes method handlers of coroutines that know nothing of gRPC."""
 
-    def __init__(self, metrics: Metrics, clock: Clock, log: structlog.typing.FilteringBoundLogger) -> None:
+    def __init__(
+        self, metrics: Metrics, memory: Memory, clock: Clock, log: structlog.typing.FilteringBoundLogger
+    ) -> None:
         self._metrics = metrics
+        self._memory = memory
         self._clock = clock
         self._log = log
 
@@ -79,23 +86,26 @@ class Guard:
         self, method: str, verb: Unary, crowd: Crowd | None = None
     ) -> grpc.RpcMethodHandler[bytes, bytes]:
         """A handler of `verb`; where calls have a `crowd`, each takes its turn in it."""
-        meter, clock = self._metrics.meter(method), self._clock
+        meter, clock, memory = self._metrics.meter(method), self._clock, self._memory
 
         async def handle(raw: bytes, context: Context) -> bytes:
             started = clock.monotonic()
             meter.received(len(raw))
+            memory.used(len(raw))
             try:
                 if crowd is not None:
                     await crowd.turn()
                 reply = await verb(raw)
             except BaseException as error:  # noqa: BLE001 - sorted out, never swallowed
                 meter.took(clock.monotonic() - started)
+                raw = b""
                 await self._failed(method, meter, context, error)
             finally:
                 if crowd is not None:
                     crowd.went()
             meter.took(clock.monotonic() - started)
             meter.sent(len(reply))
+            memory.used(len(reply))
             meter.ended(grpc.StatusCode.OK)
             return reply
 
@@ -106,7 +116,9 @@ class Guard:
 
         async def handle(raw: bytes, context: Context) -> None:
             meter.received(len(raw))
-            await self._stream(method, meter, context, serve, Call(context, meter, self._log, raw))
+            self._memory.used(len(raw))
+            call = Call(context, meter, self._log, self._memory, raw)
+            await self._stream(method, meter, context, serve, call)
 
         return grpc.unary_stream_rpc_method_handler(handle)
 
@@ -114,7 +126,8 @@ class Guard:
         meter = self._metrics.meter(method)
 
         async def handle(requests: object, context: Context) -> None:
-            await self._stream(method, meter, context, serve, Call(context, meter, self._log))
+            call = Call(context, meter, self._log, self._memory)
+            await self._stream(method, meter, context, serve, call)
 
         return grpc.stream_stream_rpc_method_handler(handle)
 
@@ -131,7 +144,11 @@ class Guard:
         meter.ended(grpc.StatusCode.OK)
 
     async def _failed(self, method: str, meter: Meter, context: Context, error: BaseException) -> NoReturn:
-        """End the call with the status that `error` deserves."""
+        """End the call with the status that `error` deserves.
+
+        gRPC keeps the exception by which an abort ends the call, and with it, in a circle, the frames that it passed:
+        until the next collection of garbage, which may be far. So nothing large is left in them.
+        """
         if isinstance(error, asyncio.CancelledError | GeneratorExit):
             meter.ended(grpc.StatusCode.CANCELLED)
             raise error
@@ -142,9 +159,18 @@ class Guard:
             code, text, trailers = status_out(error)
             meter.ended(code)
             self._log.debug("refused", method=method, code=code.name, why=text)
+            _let_go(error)
             await context.abort(code, text, trailers)
         if not isinstance(error, Exception):
             raise error
         meter.ended(grpc.StatusCode.INTERNAL)
         self._log.error("unforeseen", method=method, exc_info=error)
+        _let_go(error)
         await context.abort(grpc.StatusCode.INTERNAL, UNEXPECTED)
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Forget the frames in which an error arose: what they worked on may be large."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__

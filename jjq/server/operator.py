@@ -7,7 +7,7 @@ from typing import Any
 
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import cluster
-from jjq.wire.batches import parse
+from jjq.wire.batches import request as parse
 from jjq.wire.pages import Page
 from jjq.wire.services import OPERATOR, PEER_OPERATOR
 from sharding.operations import Operations

@@ -17,6 +17,7 @@ from coldstore.shared.clock import Clock
 from coldstore.shared.errors import InvalidInput, JjqError
 from hotstore.port import Store
 from jjq.limits import HANDSHAKE_SECONDS, STREAM_BYTES_MAX, STREAM_PUSHES_MAX, WIRES_MAX
+from jjq.server.loop_steps import Turns
 from jjq.server.meter import Meter
 from jjq.server.shutdown import Drain
 from jjq.server.unary import decode_push, push
@@ -37,6 +38,7 @@ class PeerListener:
         node: str,
         store: Store,
         drain: Drain,
+        turns: Turns,
         meter: Meter,
         clock: Clock,
         log: structlog.typing.FilteringBoundLogger,
@@ -44,6 +46,7 @@ class PeerListener:
         self.greeting = greeting_of(node)
         self.store = store
         self.drain = drain
+        self.turns = turns
         self.meter = meter
         self.clock = clock
         self.log = log
@@ -95,6 +98,7 @@ class Asked(Frames):
         self._bytes = 0  # under way
         self._pushes = 0
         self._stuck = False
+        self._order = asyncio.Lock()  # a large push is decoded in steps, and none that came later may pass it
         self.lost: asyncio.Future[None] = self._loop.create_future()
         self._late: asyncio.TimerHandle | None = None
 
@@ -142,7 +146,8 @@ class Asked(Frames):
         meter, clock = self._listener.meter, self._listener.clock
         began = clock.monotonic()
         try:
-            request, payload = decode_push(message)
+            async with self._order:
+                request, payload = await decode_push(message, self._listener.turns)
             receipt = await push(self._listener.store, request, payload, request.queue)
             meter.moved(receipt.count)
             result = pb.PushResult(receipt=receipt_out(receipt))

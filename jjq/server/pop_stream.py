@@ -21,12 +21,12 @@ from jjq.limits import POP_STREAM_MAX, STREAM_MESSAGE_BYTES
 from jjq.server.cluster_port import Hint
 from jjq.server.duplex import Duplex
 from jjq.server.handlers import Call
+from jjq.server.loop_steps import Turns
 from jjq.server.shutdown import Drain
 from jjq.server.unary import pop, pop_reply
 from jjq.v1 import jjq_pb2 as pb
-from jjq.wire.batches import parse
 from jjq.wire.enums import FORM
-from jjq.wire.results import Results
+from jjq.wire.results import Results, pops
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,10 @@ class Ready:
 class PopStream(Duplex):
     """One open stream; see the module's docstring."""
 
-    def __init__(self, store: Store, drain: Drain, hint: Hint, clock: Clock, call: Call) -> None:
-        super().__init__(store, drain, hint, clock, call)
+    def __init__(
+        self, store: Store, drain: Drain, turns: Turns, hint: Hint, clock: Clock, call: Call
+    ) -> None:
+        super().__init__(store, drain, turns, hint, clock, call)
         self._in_flight: set[int] = set()  # not yet answered
         self._ready: deque[Ready] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -60,7 +62,7 @@ class PopStream(Duplex):
             raw = await self._drain.wait(self._call.read())
             if raw is None:
                 return
-            for asked in parse(pb.PopStreamRequest, raw).pops:
+            for asked in pops(raw):
                 await self._begin(asked)
 
     async def _begin(self, asked: pb.NumberedPop) -> None:
@@ -92,9 +94,9 @@ class PopStream(Duplex):
                     return
                 self._changed.clear()
                 await self._changed.wait()
-            await self._call.write(self._message())
+            await self._call.write(await self._message())
 
-    def _message(self) -> bytes:
+    async def _message(self) -> bytes:
         """What is ready, as long as the message is not large enough."""
         results = Results()
         now = self._clock.monotonic()
@@ -102,11 +104,11 @@ class PopStream(Duplex):
             ready = self._ready.popleft()
             self._in_flight.discard(ready.number)
             self._call.meter.took(now - ready.began)
-            self._add(results, ready)
+            await self._add(results, ready)
         self._room.set()
         return results.encode()
 
-    def _add(self, results: Results, ready: Ready) -> None:
+    async def _add(self, results: Results, ready: Ready) -> None:
         if isinstance(ready.outcome, Exception):
             self._call.failed(ready.outcome)
             results.failed(ready.number, ready.outcome)
@@ -114,4 +116,5 @@ class PopStream(Duplex):
         batch = ready.outcome.batch
         self._call.meter.moved(batch.num_rows)
         reply = pop_reply(ready.request, ready.outcome, self._hint)
-        results.popped(ready.number, reply, batch, FORM.word(ready.request.form))
+        form = FORM.word(ready.request.form)
+        await self._turns.run(results.popped(ready.number, reply, batch, form))

@@ -23,6 +23,7 @@ from jjq.limits import STREAM_BYTES_MAX, STREAM_PRODUCERS_MAX, STREAM_PUSHES_MAX
 from jjq.server.cluster_port import Clustered, Hint
 from jjq.server.duplex import Duplex
 from jjq.server.handlers import Call
+from jjq.server.loop_steps import Turns
 from jjq.server.shutdown import Drain
 from jjq.server.unary import open_push, payload_of, push
 from jjq.v1 import jjq_pb2 as pb
@@ -79,8 +80,10 @@ class Order:
 class PushStream(Duplex):
     """One open stream; see the module's docstring."""
 
-    def __init__(self, store: Store, drain: Drain, hint: Hint, clock: Clock, call: Call) -> None:
-        super().__init__(store, drain, hint, clock, call)
+    def __init__(
+        self, store: Store, drain: Drain, turns: Turns, hint: Hint, clock: Clock, call: Call
+    ) -> None:
+        super().__init__(store, drain, turns, hint, clock, call)
         self._queue = ""
         self._relay = store.relay if isinstance(store, Clustered) else None
         self._order = Order()
@@ -103,32 +106,32 @@ class PushStream(Duplex):
 
     async def _submit(self, span: Span) -> Outcome:
         try:
-            request, stream = open_push(span)
+            request, batch = open_push(span)
             self._queue = request.queue or self._queue
             producer = request.producer if request.HasField("producer") else None
             first = producer is not None and await self._order.admit(producer, request.sequence)
         except JjqError as error:
             outcome = _failed(error)
         else:
-            outcome = self._begin(request, stream, span)
+            outcome = await self._begin(request, batch, span)
             if producer is not None:
                 self._order.submitted(producer, request.sequence, outcome, first)
         self._drain.keep(outcome)  # finished and written even if the client has gone
         return outcome
 
-    def _begin(self, request: pb.PushRequest, stream: Span | None, span: Span) -> Outcome:
+    async def _begin(self, request: pb.PushRequest, batch: Span | None, span: Span) -> Outcome:
         """Another node's push is passed on as it came; its owner looks into it."""
         queue = self._queue
 
         async def pushed() -> Receipt:
-            return await push(self._store, request, payload_of(request, stream), queue)
+            return await push(self._store, request, await payload_of(batch, self._turns), queue)
 
         if self._relay is not None and request.queue:
             relayed = self._relay(queue, request.HasField("producer"), span.bytes, pushed)
             if relayed is not None:
                 return relayed
         try:
-            payload = payload_of(request, stream)
+            payload = await payload_of(batch, self._turns)
         except JjqError as error:
             return _failed(error)
         return asyncio.create_task(push(self._store, request, payload, queue))

@@ -10,13 +10,15 @@ from coldstore.start_points import named_offset
 from hotstore.port import Store
 from jjq.server.cluster_port import Hint
 from jjq.server.handlers import Call
+from jjq.server.loop_steps import Turns
 from jjq.server.shutdown import Drain
 from jjq.v1 import jjq_pb2 as pb
-from jjq.wire.batches import encode, parse, pieces
+from jjq.wire.batches import encoding, pieces
+from jjq.wire.batches import request as parse
 from jjq.wire.enums import FORM
 
 
-async def read(store: Store, drain: Drain, hint: Hint, call: Call) -> None:
+async def read(store: Store, drain: Drain, turns: Turns, hint: Hint, call: Call) -> None:
     """Resolve both ends first and say so, so that a client can resume exactly, then send.
 
     A read of a range is work and is finished by a stopping server; one that follows is not. Where other
@@ -42,7 +44,7 @@ async def read(store: Store, drain: Drain, hint: Hint, call: Call) -> None:
                 message = pb.ReadResponse(next=position)
                 if position != header.end_offset and (owner := hint(request.queue, position)) != told:
                     told = message.owner = owner
-                await call.write(encode(message, part, form))
+                await call.write(await turns.run(encoding(message, part, form)))
             call.meter.moved(batch.num_rows)
 
 

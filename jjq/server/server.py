@@ -24,6 +24,8 @@ from jjq.server.call_batching import Crowd
 from jjq.server.cluster_port import Clustered, Hint, hints_of, no_hint
 from jjq.server.duplex import Duplex
 from jjq.server.handlers import Guard, Streaming
+from jjq.server.loop_steps import Turns
+from jjq.server.memory import Memory
 from jjq.server.metrics import Metrics, MetricsPage
 from jjq.server.open_streams import Streams
 from jjq.server.operator import OperatorVerbs
@@ -78,6 +80,8 @@ class Server:
         self._clock = clock
         self._log = log
         self._drain = Drain()
+        self._turns = Turns()
+        self._memory = Memory()
         self._streams = Streams(store)
         self._hint = hints_of(store)
         self._operator = operator
@@ -123,12 +127,14 @@ class Server:
 
     async def _listen_to_peers(self, host: str, store: Clustered) -> None:
         meter = self.metrics.meter("PeerPush")
-        self._peers = PeerListener(store.node, store.here, self._drain, meter, self._clock, self._log)
+        self._peers = PeerListener(
+            store.node, store.here, self._drain, self._turns, meter, self._clock, self._log
+        )
         tls = None if self.settings.tls is None else self.settings.tls.context()
         self.peer_port = await self._peers.start(host, self.settings.peer_port, tls)
 
     def _register(self) -> None:
-        guard = Guard(self.metrics, self._clock, self._log)
+        guard = Guard(self.metrics, self._memory, self._clock, self._log)
         # Generic, as a registered method costs every other call: grpc.aio waits for one event more.
         services = [
             self._methods(SERVICE, guard, self._store, self._hint),
@@ -151,16 +157,18 @@ class Server:
         """All methods of jjq.v1.Jjq over `store`."""
 
         def duplex(kind: type[Duplex]) -> Streaming:
-            return lambda call: kind(store, self._drain, hint, self._clock, call).run()
+            return lambda call: kind(store, self._drain, self._turns, hint, self._clock, call).run()
 
-        verbs = Verbs(store, self._streams, self._drain, hint, self._counter)
+        verbs = Verbs(store, self._streams, self._drain, self._turns, hint, self._counter)
         crowds = {name: Crowd() for name in _CROWDED}
         handlers = {name: guard.unary(name, verb, crowds.get(name)) for name, verb in verbs.table().items()}
-        handlers["Read"] = guard.server_stream("Read", lambda call: read(store, self._drain, hint, call))
+        handlers["Read"] = guard.server_stream(
+            "Read", lambda call: read(store, self._drain, self._turns, hint, call)
+        )
         handlers["PushStream"] = guard.both_streams("PushStream", duplex(PushStream))
         handlers["PopStream"] = guard.both_streams("PopStream", duplex(PopStream))
         handlers["Subscribe"] = guard.both_streams(
-            "Subscribe", lambda call: subscribe(store, self._streams, self._drain, hint, call)
+            "Subscribe", lambda call: subscribe(store, self._streams, self._drain, self._turns, hint, call)
         )
         return Methods(service, handlers, crowds)
 
@@ -192,6 +200,7 @@ class Server:
             await self._peers.close()
         if self._page is not None:
             await self._page.close()
+        await self._memory.close()
         self._log.info("stopped")
         self._closed.set()
 

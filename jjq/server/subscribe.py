@@ -21,14 +21,18 @@ from jjq.server.cluster_port import Hint
 from jjq.server.credit import Credit
 from jjq.server.handlers import Call
 from jjq.server.interrupt import Interrupt, Interrupted
+from jjq.server.loop_steps import Turns
 from jjq.server.open_streams import Streams
 from jjq.server.shutdown import Drain
 from jjq.v1 import jjq_pb2 as pb
-from jjq.wire.batches import encode, parse, pieces
+from jjq.wire.batches import encoding, pieces
+from jjq.wire.batches import request as parse
 from jjq.wire.enums import FORM
 
 
-async def subscribe(store: Store, streams: Streams, drain: Drain, hint: Hint, call: Call) -> None:
+async def subscribe(
+    store: Store, streams: Streams, drain: Drain, turns: Turns, hint: Hint, call: Call
+) -> None:
     """Serve one Subscribe call."""
     raw = await drain.wait(call.read())
     if raw is None:
@@ -36,14 +40,21 @@ async def subscribe(store: Store, streams: Streams, drain: Drain, hint: Hint, ca
     request = parse(pb.SubscribeRequest, raw)
     if request.WhichOneof("request") != "start":
         raise InvalidInput("the first message of a stream must be start")
-    await Subscription(store, streams, drain, hint, call, request.start).run()
+    await Subscription(store, streams, drain, turns, hint, call, request.start).run()
 
 
 class Subscription:
     """One open stream; see the module's docstring."""
 
     def __init__(
-        self, store: Store, streams: Streams, drain: Drain, hint: Hint, call: Call, start: pb.SubscribeStart
+        self,
+        store: Store,
+        streams: Streams,
+        drain: Drain,
+        turns: Turns,
+        hint: Hint,
+        call: Call,
+        start: pb.SubscribeStart,
     ) -> None:
         if start.batch_elements < 0:
             raise InvalidInput(f"batch_elements must not be negative, as {start.batch_elements} is")
@@ -53,6 +64,7 @@ class Subscription:
         self._store = store
         self._streams = streams
         self._drain = drain
+        self._turns = turns
         self._hint = hint
         self._call = call
         self._subscriber = start.subscriber
@@ -213,7 +225,7 @@ class Subscription:
                 bytes=nbytes,
                 owner=self._hint(self._queue),
             )
-            await self._call.write(encode(head, part, self._form))
+            await self._call.write(await self._turns.run(encoding(head, part, self._form)))
         self._call.meter.moved(part.num_rows)
 
     async def _tell(self) -> None:

@@ -12,12 +12,14 @@ from coldstore.shared.errors import InvalidInput
 from hotstore.port import Popped, Receipt, Store
 from jjq.limits import WAIT_SECONDS_MAX
 from jjq.server.cluster_port import Hint
+from jjq.server.loop_steps import Turns
 from jjq.server.open_streams import Streams
 from jjq.server.shutdown import Drain
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import convert
 from jjq.wire.arrow_field import Span
-from jjq.wire.batches import batch_in, encode, opened, parse, queue_of
+from jjq.wire.batches import batch_in, encoding, opened, queue_of
+from jjq.wire.batches import request as parse
 from jjq.wire.enums import CONTENT, FORM, STAGE
 from jjq.wire.pages import Page
 
@@ -45,26 +47,25 @@ async def push(store: Store, request: pb.PushRequest, payload: PushPayload, queu
     )
 
 
-def decode_push(span: Span) -> tuple[pb.PushRequest, PushPayload]:
+async def decode_push(span: Span, turns: Turns) -> tuple[pb.PushRequest, PushPayload]:
     """A push and its payload."""
-    request, stream = open_push(span)
-    return request, payload_of(request, stream)
+    request, batch = open_push(span)
+    return request, await payload_of(batch, turns)
 
 
 def open_push(span: Span) -> tuple[pb.PushRequest, Span | None]:
     """A push, its payload not looked into."""
-    request, stream = opened(pb.PushRequest, *span)
+    request, batch = opened(pb.PushRequest, *span)
     if request.pushes:
         raise InvalidInput("pushes stand in a request of a PushStream, and by themselves")
-    return request, stream
+    return request, batch
 
 
-def payload_of(request: pb.PushRequest, stream: Span | None) -> PushPayload:
-    """The payload of a push, which is not optional."""
-    batch, serialized = batch_in(request, stream)
+async def payload_of(batch: Span | None, turns: Turns) -> PushPayload:
+    """The payload of a push, which is not optional. Only a large one lets others work meanwhile."""
     if batch is None:
         raise InvalidInput("the push has no batch: send elements or arrow")
-    return PushPayload(batch, serialized)
+    return PushPayload(*await turns.run(batch_in(batch)))
 
 
 async def pop(store: Store, drain: Drain, request: pb.PopRequest) -> Popped:
@@ -97,12 +98,19 @@ class Verbs:
     """One method of the service each; `table` maps their names to coroutines from bytes to bytes."""
 
     def __init__(
-        self, store: Store, streams: Streams, drain: Drain, hint: Hint, count: Callable[[str], Count]
+        self,
+        store: Store,
+        streams: Streams,
+        drain: Drain,
+        turns: Turns,
+        hint: Hint,
+        count: Callable[[str], Count],
     ) -> None:
         self._store = store
         self._hint = hint
         self._streams = streams
         self._drain = drain
+        self._turns = turns
         self._pushed, self._popped, self._peeked = count("Push"), count("Pop"), count("Peek")
 
     def table(self) -> dict[str, Verb]:
@@ -218,7 +226,7 @@ class Verbs:
     # Elements -------------------------------------------------------------------------------------
 
     async def _push(self, raw: bytes) -> bytes:
-        request, payload = decode_push(Span(raw, 0, len(raw)))
+        request, payload = await decode_push(Span(raw, 0, len(raw)), self._turns)
         receipt = await push(self._store, request, payload, request.queue)
         self._pushed(payload.batch.num_rows)
         reply = pb.PushResponse(receipt=convert.receipt_out(receipt), owner=self._hint(request.queue))
@@ -228,7 +236,8 @@ class Verbs:
         request = parse(pb.PopRequest, raw)
         popped = await pop(self._store, self._drain, request)
         self._popped(popped.batch.num_rows)
-        return encode(pop_reply(request, popped, self._hint), popped.batch, FORM.word(request.form))
+        reply = pop_reply(request, popped, self._hint)
+        return await self._turns.run(encoding(reply, popped.batch, FORM.word(request.form)))
 
     async def _peek(self, raw: bytes) -> bytes:
         request = parse(pb.PeekRequest, raw)
@@ -242,7 +251,7 @@ class Verbs:
         reply = pb.PeekResponse(
             position=popped.position, next=popped.next, owner=self._hint(queue_of(request))
         )
-        return encode(reply, popped.batch, form)
+        return await self._turns.run(encoding(reply, popped.batch, form))
 
     def _plain(self, kind: Any, verb: Callable[[Any], Awaitable[Any]]) -> Verb:
         async def call(raw: bytes) -> bytes:

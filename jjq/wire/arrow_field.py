@@ -10,6 +10,9 @@ decodes the rest as usual. The padding puts the stream at a multiple of 8 bytes,
 be used as they lie. What does not have this plain shape is left to protobuf. As a message is walked
 anyway, two batches in it are noticed: protobuf itself would silently keep the last one. Messages with
 several such messages in them are made and read in results.py.
+
+The friendly form (72 · length · Elements) is cut out as well, so that nothing parses it before its elements
+are counted: two bytes can stand for one, and protobuf takes a hundred for each (friendly.py).
 """
 
 from __future__ import annotations
@@ -53,6 +56,12 @@ class Span(NamedTuple):
         return pa.py_buffer(self.raw).slice(self.begin, self.size)
 
 
+class FriendlySpan(Span):
+    """The content of a field `elements`: a batch in the friendly form."""
+
+    __slots__ = ()
+
+
 def part(raw: bytes, begin: int, end: int) -> Span:
     """A message that is a part of what was received.
 
@@ -77,26 +86,35 @@ def lead(stream: Sequence[bytes | pa.Buffer]) -> bytes:
     return bytes((_ARROW_TAG,)) + varint(len(inner) + size) + inner
 
 
+def lead_elements(size: int) -> bytes:
+    """What stands before the content of an Elements message of `size` bytes, to make it the field `elements`."""
+    return bytes((_ELEMENTS_TAG,)) + varint(size)
+
+
 def padding(place: int) -> bytes:
     """The padding that moves what lies at `place` to a multiple of 8."""
     return _PADDING[-(place + 2) % 8]
 
 
 def split(message: bytes, begin: int = 0, end: int | None = None) -> tuple[bytes, Span | None]:
-    """The other fields of what is encoded in `message[begin:end]`, and its Arrow stream if it has one."""
+    """The other fields of what is encoded in `message[begin:end]`, and its batch if it has one.
+
+    The batch is an Arrow stream, or a `FriendlySpan`; it is not looked into here.
+    """
     end = len(message) if end is None else end
-    found: tuple[int, int, int] | None = None
+    found: tuple[int, int, int, int] | None = None
     forms = 0
     for tag, at, body, after in fields(message, begin, end):
         if tag in (_ARROW_TAG, _ELEMENTS_TAG):
             forms += 1
-            found = (at, body, after) if tag == _ARROW_TAG else None
+            found = tag, at, body, after
     if forms > 1:
         raise InvalidInput("the message has more than one batch: send either elements or arrow, once")
     if found is None:
         return message[begin:end], None
-    at, body, after = found
-    return message[begin:at] + message[after:end], _ipc(message, body, after)
+    tag, at, body, after = found
+    batch = _ipc(message, body, after) if tag == _ARROW_TAG else FriendlySpan(message, body, after)
+    return message[begin:at] + message[after:end], batch
 
 
 def fields(
@@ -112,17 +130,17 @@ def fields(
             if tag < 0x80:  # nearly always, and for the length often: a call costs more than the rest
                 at += 1
             else:
-                tag, at = _read_varint(message, at)
+                tag, at = read_varint(message, at)
             kind = tag & 7
             if kind == 2:
                 size = message[at]
                 if size < 0x80:
                     at += 1
                 else:
-                    size, at = _read_varint(message, at)
+                    size, at = read_varint(message, at)
                 body, at = at, at + size
             elif kind == 0:
-                body, (_, at) = at, _read_varint(message, at)
+                body, (_, at) = at, read_varint(message, at)
             else:
                 body, at = at, at + _FIXED[kind]
             if at > end:
@@ -138,9 +156,11 @@ def _ipc(message: bytes, begin: int, end: int) -> Span:
     """Field `ipc` of the ArrowBatch that is encoded in `message[begin:end]`."""
     if end - begin > 1 and message[begin] == _IPC_TAG:
         with suppress(IndexError):  # a length that is cut off: protobuf refuses it
-            size, at = _read_varint(message, begin + 1)
+            size, at = read_varint(message, begin + 1)
             if at + size == end:
                 return Span(message, at, end)
+    for _ in fields(message, begin, end):  # a swarm of them is refused before it is parsed
+        pass
     try:
         ipc = pb.ArrowBatch.FromString(message[begin:end]).ipc
     except DecodeError:
@@ -157,7 +177,7 @@ def varint(number: int) -> bytes:
     return bytes(out)
 
 
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
     number = shift = 0
     while True:
         byte = data[at]

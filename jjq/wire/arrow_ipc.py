@@ -22,6 +22,7 @@ import pyarrow as pa
 from coldstore.shared import batch as batches
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.limits import BATCH_ELEMENTS_MAX
+from jjq.limits import ARROW_MESSAGES_MAX, ARROW_SCHEMA_BYTES_MAX
 from jjq.wire import expanding, flat
 from jjq.wire.arrow_field import Span
 
@@ -92,10 +93,24 @@ def _plain(span: Span) -> tuple[pa.RecordBatch, pa.Buffer] | None:
 
 
 def _any(stream: pa.Buffer) -> pa.RecordBatch:
+    _check_schema_bytes(stream)
     _check_messages(stream)
     reader = pa.ipc.open_stream(stream, options=_OPTIONS)
     expanding.check_types(reader.schema)
     return reader.read_next_batch()
+
+
+def _check_schema_bytes(stream: pa.Buffer) -> None:
+    """Refuse a schema that is large before Arrow makes columns of it: each takes 50 times its bytes."""
+    if stream.size < _PREFIX.size:
+        return  # too short for one: what it lacks is told by the walk
+    marker, size = _PREFIX.unpack_from(stream)
+    size = size if marker == -1 else marker  # streams of old have no marker
+    if size > ARROW_SCHEMA_BYTES_MAX:
+        raise InvalidInput(
+            f"the schema of the Arrow stream has {size} bytes; at most {ARROW_SCHEMA_BYTES_MAX} are allowed: "
+            f"send the columns key, value and headers only, without metadata"
+        )
 
 
 def _check_messages(stream: pa.Buffer) -> None:
@@ -105,6 +120,10 @@ def _check_messages(stream: pa.Buffer) -> None:
     for message in pa.ipc.MessageReader.open_stream(source):
         kinds.append(message.type)
         _refuse_compressed(flat.message(memoryview(message.metadata)).compressed)
+        if len(kinds) > ARROW_MESSAGES_MAX:
+            raise InvalidInput(
+                f"the Arrow stream holds more than {ARROW_MESSAGES_MAX} messages: send one dictionary for each column"
+            )
         if kinds[0] != "schema" or kinds.count("schema") > 1 or kinds.count("record batch") > 1:
             break
     if kinds.count("record batch") > 1:

@@ -10,8 +10,9 @@ from google.protobuf.message import DecodeError, Message
 
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.results import queue_part
-from jjq.limits import STREAM_MESSAGE_BYTES
+from jjq.limits import REQUEST_BYTES_MAX, STREAM_MESSAGE_BYTES
 from jjq.wire import arrow_field, arrow_ipc, friendly
+from jjq.wire.friendly import Steps
 
 M = TypeVar("M", bound=Message)
 
@@ -24,37 +25,36 @@ def parse(kind: type[M], raw: bytes) -> M:
         raise InvalidInput(f"the message is not a protobuf encoding of {kind.DESCRIPTOR.name}") from None
 
 
+def request(kind: type[M], raw: bytes) -> M:
+    """A request without a batch; one larger than any of ours is refused before it is parsed."""
+    if len(raw) > REQUEST_BYTES_MAX:
+        raise InvalidInput(
+            f"the request has {len(raw)} bytes beside its batch; {kind.DESCRIPTOR.name} has at most {REQUEST_BYTES_MAX}"
+        )
+    return parse(kind, raw)
+
+
 def decode(
     kind: type[M], raw: bytes, begin: int = 0, end: int | None = None
 ) -> tuple[M, pa.RecordBatch | None]:
     """The message in `raw[begin:end]` and its batch, if it has one, in either form."""
-    message, batch, _ = decode_serialized(kind, raw, begin, end)
-    return message, batch
-
-
-def decode_serialized(
-    kind: type[M], raw: bytes, begin: int = 0, end: int | None = None
-) -> tuple[M, pa.RecordBatch | None, pa.Buffer | None]:
-    """As `decode`, and the batch as it came, if that is how we serialize it ourselves."""
-    message, stream = opened(kind, raw, begin, end)
-    return message, *batch_in(message, stream)
+    message, batch = opened(kind, raw, begin, end)
+    return message, None if batch is None else friendly.finish(batch_in(batch))[0]
 
 
 def opened(
     kind: type[M], raw: bytes, begin: int = 0, end: int | None = None
 ) -> tuple[M, arrow_field.Span | None]:
-    """The message in `raw[begin:end]`, and the Arrow stream in it, not looked into yet."""
-    head, stream = arrow_field.split(raw, begin, end)
-    return parse(kind, head), stream
+    """The message in `raw[begin:end]`, and the batch in it, not looked into yet."""
+    head, batch = arrow_field.split(raw, begin, end)
+    return request(kind, head), batch
 
 
-def batch_in(message: Any, stream: arrow_field.Span | None) -> tuple[pa.RecordBatch | None, pa.Buffer | None]:
+def batch_in(span: arrow_field.Span) -> Steps[tuple[pa.RecordBatch, pa.Buffer | None]]:
     """The batch of an opened message, and as it came, if that is how we serialize it ourselves."""
-    if stream is not None:
-        return arrow_ipc.decode(stream)
-    if message.HasField("elements"):
-        return friendly.decode(message.elements), None
-    return None, None
+    if isinstance(span, arrow_field.FriendlySpan):
+        return (yield from friendly.decode(span)), None
+    return arrow_ipc.decode(span)
 
 
 def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -70,10 +70,17 @@ def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 def encode(message: Any, batch: pa.RecordBatch, form: str, serialized: pa.Buffer | None = None) -> bytes:
     """`message` with `batch` in it. The form is `arrow` or `elements`."""
+    return friendly.finish(encoding(message, batch, form, serialized))
+
+
+def encoding(
+    message: Any, batch: pa.RecordBatch, form: str, serialized: pa.Buffer | None = None
+) -> Steps[bytes]:
+    """As `encode`, in steps: see friendly.py."""
     if form == "arrow":
         return arrow_field.join(message.SerializeToString(), arrow_ipc.encode(batch, serialized))
-    friendly.encode(batch, message.elements)
-    return bytes(message.SerializeToString())
+    content = yield from friendly.encode(batch)
+    return b"".join((message.SerializeToString(), arrow_field.lead_elements(len(content)), content))
 
 
 def queue_of(message: Any) -> str:

@@ -1,4 +1,4 @@
-"""The results of a PopStream: many replies in one message, their batches not copied through protobuf.
+"""The pops and the results of a PopStream: many replies in one message, their batches not copied through protobuf.
 
     PopStreamResponse = ( padding? · 0a · length · PopResult )*
     PopResult         = 08 · id · ( 12 · length · PopResponse | 1a · length · Error )
@@ -18,11 +18,13 @@ import pyarrow as pa
 from coldstore.shared.errors import JjqError
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import arrow_field, arrow_ipc, friendly
-from jjq.wire.batches import decode, parse
+from jjq.wire.batches import decode, parse, request
+from jjq.wire.friendly import Steps
 from jjq.wire.status import error_in, error_out
 
 Reply = tuple[pb.PopResponse, pa.RecordBatch | None]
 
+_POPS_TAG: Final = 1 << 3 | 2
 _RESULTS_TAG: Final = 1 << 3 | 2
 _POPPED_TAG: Final = 2 << 3 | 2
 _ERROR_TAG: Final = 3 << 3 | 2
@@ -35,14 +37,15 @@ class Results:
         self.size = 0
         self._parts: list[bytes | pa.Buffer] = []
 
-    def popped(self, number: int, reply: pb.PopResponse, batch: pa.RecordBatch, form: str) -> None:
-        """Add the reply to pop `number`, with `batch` in it. The form is `arrow` or `elements`."""
+    def popped(self, number: int, reply: pb.PopResponse, batch: pa.RecordBatch, form: str) -> Steps[None]:
+        """Add the reply to pop `number`, with `batch` in it, in steps. The form is `arrow` or `elements`."""
         if form == "arrow":
             stream = arrow_ipc.encode(batch)
             self._add(number, _POPPED_TAG, reply.SerializeToString() + arrow_field.lead(stream), stream)
         else:
-            friendly.encode(batch, reply.elements)
-            self._add(number, _POPPED_TAG, reply.SerializeToString())
+            content = yield from friendly.encode(batch)
+            head = reply.SerializeToString() + arrow_field.lead_elements(len(content))
+            self._add(number, _POPPED_TAG, head + content)
 
     def failed(self, number: int, error: BaseException) -> None:
         self._add(number, _ERROR_TAG, error_out(error).SerializeToString())
@@ -57,6 +60,14 @@ class Results:
 
     def encode(self) -> bytes:
         return b"".join(self._parts)
+
+
+def pops(raw: bytes) -> Iterator[pb.NumberedPop]:
+    """The pops of a PopStreamRequest, each parsed when it is its turn: a message may hold millions of them, and all
+    at once would take thirty times its size."""
+    for tag, _, body, end in arrow_field.fields(raw, 0, len(raw), most=len(raw)):
+        if tag == _POPS_TAG:
+            yield request(pb.NumberedPop, raw[body:end])
 
 
 def results(raw: bytes) -> Iterator[tuple[int, Reply | JjqError]]:

@@ -17,6 +17,7 @@ from hotstore.port import Receipt
 from jjq.remote.peer_connection import Place
 from jjq.remote.peer_store import PeerStore
 from jjq.remote.settings import RemoteSettings
+from jjq.server.loop_steps import Turns
 from jjq.server.meter import Meter
 from jjq.server.peer_listener import PeerListener
 from jjq.server.shutdown import Drain
@@ -51,7 +52,7 @@ class Far:
 async def far(fake: Served) -> AsyncIterator[Far]:
     quiet = structlog.wrap_logger(structlog.ReturnLogger(), processors=[])
     drain = Drain()
-    listener = PeerListener("b", fake.store, drain, Meter("PeerPush"), SystemClock(), quiet)
+    listener = PeerListener("b", fake.store, drain, Turns(), Meter("PeerPush"), SystemClock(), quiet)
     port = await listener.start("127.0.0.1", 0, None)
     await fake.store.create_queue("q")
     clock = ManualClock()

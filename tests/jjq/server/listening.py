@@ -13,6 +13,7 @@ from structlog.testing import CapturingLogger
 
 from coldstore.shared.errors import JjqError
 from coldstore.shared.results import Receipt
+from jjq.server.loop_steps import Turns
 from jjq.server.meter import Meter
 from jjq.server.peer_listener import Asked, PeerListener
 from jjq.server.shutdown import Drain
@@ -110,7 +111,9 @@ class Listening:
         self.drain = Drain()
         self.meter = Meter("PeerPush")
         # Any store will do, but for its exact type: a fake has plain keyword arguments.
-        self.listener = PeerListener("here", _any(store), self.drain, self.meter, store.clock, self.log)
+        self.listener = PeerListener(
+            "here", _any(store), self.drain, Turns(), self.meter, store.clock, self.log
+        )
         self.port = 0
         self._peers: list[Peer] = []
 

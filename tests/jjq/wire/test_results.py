@@ -12,6 +12,7 @@ from coldstore.shared.batch import payload, stamp
 from coldstore.shared.errors import InvalidInput, JjqError, NotFound, OutOfRange, Unavailable
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import arrow_field, arrow_ipc
+from jjq.wire.friendly import finish
 from jjq.wire.results import Results, results
 from tests.jjq.serving import said
 
@@ -27,7 +28,7 @@ batches = st.lists(st.binary(max_size=300), max_size=60).map(
 def made(*entries: tuple[int, pb.PopResponse, pa.RecordBatch, str]) -> bytes:
     response = Results()
     for number, reply, batch, form in entries:
-        response.popped(number, reply, batch, form)
+        finish(response.popped(number, reply, batch, form))
     raw = response.encode()
     assert response.size == len(raw)
     return raw

@@ -1,0 +1,292 @@
+"""A drill: requests that cost the server far more than their sender, and a healthy client beside them.
+
+    python -m tests.jjq.server.greedy [REQUEST …]      all of them in full size, each against a server of its own
+
+Eight connections send the same request again and again, from a process of their own. Meanwhile a healthy client
+pushes single elements, and what the server's process takes is looked at. The tests run the same in a smaller size.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+import psutil
+import pyarrow as pa
+
+from coldstore.shared.clock import SystemClock
+from coldstore.shared.limits import MESSAGE_BYTES_MAX, MIB
+from jjq.v1 import jjq_pb2 as pb
+from jjq.wire import arrow_field
+from tests.jjq.serving import until
+from tests.servers.jjq_server import JjqServer
+
+CONNECTIONS = 8
+OPTIONS = [
+    ("grpc.max_send_message_length", 2 * MESSAGE_BYTES_MAX),
+    ("grpc.max_receive_message_length", 64 * MIB),
+    ("grpc.use_local_subchannel_pool", 1),
+]
+PREPARED = 1_000_000  # elements in the queue that is read
+
+
+def elements(each: bytes, count: int) -> bytes:
+    """A push of `count` elements that are encoded as `each`, made without protobuf."""
+    content = (b"\x0a" + arrow_field.varint(len(each)) + each) * count
+    return (
+        pb.PushRequest(queue="greedy").SerializeToString() + arrow_field.lead_elements(len(content)) + content
+    )
+
+
+def arrow(batch: pa.RecordBatch, queue: str = "greedy") -> bytes:
+    head = pb.PushRequest(queue=queue).SerializeToString()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return arrow_field.join(head, [sink.getvalue()])
+
+
+def _tiny(scale: float) -> bytes:
+    return elements(b"\x22\x01x", int(1_000_000 * scale))
+
+
+def _name(size: int) -> bytes:
+    return b"\x0a" + arrow_field.varint(size) + b"x" * size
+
+
+def _headers(scale: float) -> bytes:
+    one = b"".join(b"\x2a\x06\x0a\x04%04x" % n for n in range(int(65_536 * scale)))
+    many = one * int(scale * 16 * MIB / len(one))
+    return elements(many, 1)
+
+
+def _columns(scale: float) -> bytes:
+    schema = pa.schema([pa.field(f"c{n}", pa.binary()) for n in range(int(60_000 * scale))])
+    empty = pa.RecordBatch.from_arrays([pa.array([], pa.binary())] * len(schema), schema=schema)
+    return arrow(empty)
+
+
+def _dictionary(scale: float) -> bytes:
+    values = pa.DictionaryArray.from_arrays(pa.array([0] * int(1_000_000 * scale), pa.int8()), [b"x" * MIB])
+    return arrow(pa.RecordBatch.from_arrays([values], ["value"]))
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request, by how much of the full size: its method, and its bytes."""
+
+    name: str
+    method: str
+    build: Callable[[float], bytes]
+    stream: bool = False
+    refused: bool = True
+
+
+REQUESTS = {
+    each.name: each
+    for each in (
+        Request("empty-elements", "Push", lambda s: elements(b"", int(8_400_000 * s))),
+        Request("million-elements", "Push", _tiny, refused=False),
+        Request(
+            "push-stream", "PushStream", _tiny, stream=True, refused=False
+        ),
+        Request("pop-stream", "PopStream", lambda s: b"\x0a\x00" * int(8_400_000 * s), stream=True),
+        Request("headers", "Push", _headers),
+        Request("fields", "Push", lambda s: elements(b"\x30\x01" * int(8_000_000 * s), 1)),
+        Request("long-name", "CreateQueue", lambda s: _name(int(16 * MIB * s))),
+        Request("fields-of-a-name", "GetQueue", lambda s: b"\x0a\x01a" * int(5_000_000 * s)),
+        Request("columns", "Push", _columns),
+        Request("dictionary", "Push", _dictionary),
+        Request(
+            "friendly-peek",
+            "Peek",
+            lambda s: pb.PeekRequest(subscriber="history/all", max=int(1_000_000 * s)).SerializeToString(),
+            refused=False,
+        ),
+    )
+}  # fmt: skip
+
+
+@dataclass
+class Figures:
+    """What a drill measured."""
+
+    seconds: list[float] = field(default_factory=list)  # of each push of the healthy client
+    before: int = 0  # memory of the server's process, in bytes …
+    peak: int = 0
+    after: int = 0
+    sent: int = 0  # requests that were answered
+
+    def part(self, share: float) -> float:
+        """The time within which this share of the pushes was done."""
+        ordered = sorted(self.seconds)
+        return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+    def line(self, name: str) -> str:
+        ms = [f"{1_000 * value:8.1f}" for value in (self.part(0.5), self.part(0.99), max(self.seconds))]
+        mb = [
+            f"{value / MIB:7.0f}"
+            for value in (self.before, self.peak - self.before, self.after - self.before)
+        ]
+        return f"{name:20} {self.sent:6} {len(self.seconds):6} {' '.join(ms)} {' '.join(mb)}"
+
+
+TITLE = "request                sent pushes   p50 ms      p99      max  RSS MB   grown   stays"
+
+
+async def attack(address: str, request: Request, scale: float, rounds: int) -> int:
+    """Send `request` so often over each of all connections, one at a time; how many were answered."""
+    raw = request.build(scale)
+
+    async def one() -> int:
+        answered = 0
+        async with grpc.aio.insecure_channel(address, OPTIONS) as channel:
+            for _ in range(rounds):
+                answered += await _sent(channel, request, raw)
+        return answered
+
+    return sum(await asyncio.gather(*(one() for _ in range(CONNECTIONS))))
+
+
+async def _sent(channel: Any, request: Request, raw: bytes) -> int:
+    path = f"/jjq.v1.Jjq/{request.method}"
+    try:
+        if request.stream:
+            call = channel.stream_stream(path)(timeout=120)
+            await call.write(raw)
+            reply = await call.read()
+            if isinstance(reply, bytes) and b"elements" in reply:
+                raise AssertionError(reply)
+            call.cancel()
+        else:
+            await channel.unary_unary(path)(raw, timeout=120)
+    except grpc.aio.AioRpcError as error:
+        refusals = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED)
+        if not request.refused or error.code() not in refusals:
+            raise AssertionError(f"{request.name}: {error.code()} {error.details()}") from error
+    return 1
+
+
+@asynccontextmanager
+async def healthy(address: str, figures: Figures) -> AsyncIterator[None]:
+    """A client that pushes one element at a time, all the while."""
+    clock, ended = SystemClock(), asyncio.Event()
+    raw = pb.PushRequest(
+        queue="healthy", elements=pb.Elements(elements=[pb.Element(value=b"a")])
+    ).SerializeToString()
+
+    async def push() -> None:
+        async with grpc.aio.insecure_channel(address, OPTIONS) as channel:
+            call: Any = channel.unary_unary("/jjq.v1.Jjq/Push")
+            while not ended.is_set():
+                began = clock.monotonic()
+                await call(raw, timeout=60)
+                figures.seconds.append(clock.monotonic() - began)
+                await asyncio.sleep(0.005)
+
+    pushing = asyncio.create_task(push())
+    try:
+        yield
+    finally:
+        ended.set()
+        await pushing
+
+
+@asynccontextmanager
+async def watched(pid: int, figures: Figures, quiet_seconds: float) -> AsyncIterator[None]:
+    """What the process takes before, at most, and once all is over; that within `quiet_seconds`."""
+    process, ended = psutil.Process(pid), asyncio.Event()
+    figures.before = figures.peak = process.memory_info().rss
+
+    async def look() -> None:
+        while not ended.is_set():
+            figures.peak = max(figures.peak, process.memory_info().rss)
+            await asyncio.sleep(0.01)
+
+    looking = asyncio.create_task(look())
+    try:
+        yield
+    finally:
+        ended.set()
+        await looking
+        clock = SystemClock()
+        until = clock.monotonic() + quiet_seconds
+        figures.after = process.memory_info().rss
+        while clock.monotonic() < until and figures.after > figures.before + 20 * MIB:
+            await asyncio.sleep(0.1)
+            figures.after = min(figures.after, process.memory_info().rss)
+
+
+async def prepare(address: str, count: int) -> None:
+    """The queues that the requests name; one of them has a history of tiny elements."""
+    async with grpc.aio.insecure_channel(address, OPTIONS) as channel:
+        for queue in ("greedy", "healthy", "history"):
+            create: Any = channel.unary_unary("/jjq.v1.Jjq/CreateQueue")
+            await create(pb.CreateQueueRequest(name=queue).SerializeToString())
+        batch = pa.RecordBatch.from_arrays([pa.array([b"x"] * count)], ["value"])
+        push: Any = channel.unary_unary("/jjq.v1.Jjq/Push")
+        await push(arrow(batch, "history"))
+        subscribe: Any = channel.unary_unary("/jjq.v1.Jjq/CreateSubscriber")
+        wanted = pb.CreateSubscriberRequest(queue="history", name="all", start="beginning")
+        await subscribe(wanted.SerializeToString())
+
+
+@contextmanager
+def attackers(address: str, name: str, scale: float, rounds: int) -> Iterator[subprocess.Popen[str]]:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.jjq.server.greedy",
+        "attack",
+        address,
+        name,
+        str(scale),
+        str(rounds),
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def drill(
+    server: JjqServer, name: str, scale: float, rounds: int, quiet_seconds: float = 10.0
+) -> Figures:
+    """One request against a server that runs."""
+    figures = Figures()
+    await prepare(server.address, int(PREPARED * scale))
+    warm = Figures()
+    async with healthy(server.address, warm):
+        await until(lambda: len(warm.seconds) >= 50, 60)
+    async with watched(server.process.pid, figures, quiet_seconds), healthy(server.address, figures):
+        with attackers(server.address, name, scale, rounds) as process:
+            output, _ = await asyncio.to_thread(process.communicate)
+            if process.returncode:
+                raise AssertionError(f"the attackers failed: {output}")
+            figures.sent = int(output)
+    return figures
+
+
+def main(names: list[str]) -> None:
+    if names[:1] == ["attack"]:
+        address, name, scale, rounds = names[1:]
+        print(asyncio.run(attack(address, REQUESTS[name], float(scale), int(rounds))))
+        return
+    print(TITLE)
+    for name in names or list(REQUESTS):
+        with tempfile.TemporaryDirectory() as folder, JjqServer(Path(folder)) as server:
+            print(asyncio.run(drill(server, name, 1.0, 3)).line(name), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

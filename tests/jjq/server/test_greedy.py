@@ -1,0 +1,227 @@
+"""Requests that cost far more than their sender pays: refused or done in bounded memory, and nobody waits for them.
+
+How long the loop was held up is counted in its own processor time, so a busy machine fails nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from time import thread_time
+from typing import Any
+
+import grpc
+import pytest
+
+from coldstore.shared.errors import InvalidInput
+from coldstore.shared.limits import BATCH_ELEMENTS_MAX, HEADERS_MAX, MIB
+from jjq.limits import REQUEST_BYTES_MAX
+from jjq.v1 import jjq_pb2 as pb
+from jjq.wire import arrow_field
+from jjq.wire.friendly import decode, finish
+from tests.jjq.server import greedy
+from tests.jjq.server.listening import listening
+from tests.jjq.serving import Served, rest, said, until
+from tests.servers.jjq_server import JjqServer
+
+STALL_SECONDS = 0.15  # one step takes about a millisecond; a whole message of these took 0.5 to 10 s
+
+
+class Large:
+    """Stands for what a request holds."""
+
+
+class Stall:
+    """The longest time for which the loop worked without serving anybody else, in processor time."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    async def watch(self) -> None:
+        while True:
+            began = thread_time()
+            await asyncio.sleep(0)
+            self.seconds = max(self.seconds, thread_time() - began)
+
+
+@asynccontextmanager
+async def watched_loop() -> AsyncIterator[Stall]:
+    stall = Stall()
+    watching = asyncio.create_task(stall.watch())
+    await asyncio.sleep(0)
+    try:
+        yield stall
+    finally:
+        watching.cancel()
+
+
+async def refused(jjq: Served, method: str, raw: bytes) -> str:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await jjq.raw(method)(raw)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    return str(caught.value.details())
+
+
+async def test_too_many_elements_are_counted_before_one_is_parsed(
+    fake: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fake.remote.create_queue("greedy")
+    raw = greedy.elements(b"", 2 * BATCH_ELEMENTS_MAX)
+    monkeypatch.delattr("jjq.wire.friendly._part")  # nothing gets there
+    async with watched_loop() as stall:
+        assert "more than 1000000 elements" in await refused(fake, "Push", raw)
+    assert stall.seconds < STALL_SECONDS
+
+
+async def test_a_large_push_in_the_friendly_form_is_decoded_while_others_are_served(hot: Served) -> None:
+    await hot.remote.create_queue("greedy")
+    count = 300_000
+    await hot.raw("Push")(greedy.elements(b"\x22\x01x", 1))  # the first one imports modules
+    async with watched_loop() as stall:
+        receipt = pb.PushResponse.FromString(
+            await hot.raw("Push")(greedy.elements(b"\x22\x01x", count))
+        ).receipt
+    assert receipt.count == count
+    assert stall.seconds < STALL_SECONDS
+    assert hot.server._turns.steps > count / 1_000
+
+
+async def test_a_large_reply_in_the_friendly_form_is_encoded_while_others_are_served(hot: Served) -> None:
+    await hot.remote.create_queue("greedy")
+    await hot.remote.create_subscriber("greedy", "x", "beginning")
+    await hot.raw("Push")(greedy.elements(b"\x22\x01x", 100_000))
+    request = pb.PopRequest(subscriber="greedy/x", max=100_000)
+    before = hot.server._turns.steps
+    async with watched_loop() as stall:
+        raw = await hot.raw("Pop")(request.SerializeToString())
+    assert stall.seconds < STALL_SECONDS
+    assert hot.server._turns.steps > before + 100
+    reply = pb.PopResponse.FromString(raw)
+    assert [e.offset for e in reply.elements.elements] == list(range(100_000))
+
+
+async def test_a_small_push_does_not_wait_for_large_ones(hot: Served) -> None:
+    await hot.remote.create_queue("greedy")
+    await hot.remote.create_queue("healthy")
+    large = asyncio.gather(*(hot.raw("Push")(greedy.elements(b"\x22\x01x", 100_000)) for _ in range(4)))
+    await until(lambda: hot.server._turns.steps > 5)
+    small = pb.PushRequest(queue="healthy", elements=pb.Elements(elements=[pb.Element(value=b"a")]))
+    await hot.stub.Push(small)
+    assert not large.done()
+    await large
+
+
+@pytest.mark.parametrize(
+    ("element", "why"),
+    [
+        (b"".join(b"\x2a\x06\x0a\x04%04x" % n for n in range(2 * HEADERS_MAX)), "more than 1000 headers"),
+        (b"\x30\x01" * 500_000, "more than 1000 headers"),
+    ],
+    ids=["headers", "unknown fields"],
+)
+async def test_an_element_with_too_many_fields_is_refused_unparsed(
+    fake: Served, element: bytes, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fake.remote.create_queue("greedy")
+    monkeypatch.delattr("jjq.wire.friendly._part")
+    assert why in await refused(fake, "Push", greedy.elements(element, 1))
+
+
+@pytest.mark.parametrize(
+    "raw", [b"\x0a", b"\x0a\x05", b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", b"\x0b"]
+)
+async def test_elements_that_are_no_elements_are_refused(fake: Served, raw: bytes) -> None:
+    await fake.remote.create_queue("greedy")
+    head = pb.PushRequest(queue="greedy").SerializeToString()
+    assert "not a protobuf encoding" in await refused(
+        fake, "Push", head + arrow_field.lead_elements(len(raw)) + raw
+    )
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["CreateQueue", "GetQueue", "ListQueues", "CreateSubscriber", "Seek", "Pop", "Peek", "Confirm", "Push"],
+)
+async def test_a_request_larger_than_any_that_makes_sense_is_refused_unparsed(
+    fake: Served, method: str
+) -> None:
+    name = b"\x0a" + arrow_field.varint(MIB) + b"x" * MIB
+    assert f"at most {REQUEST_BYTES_MAX}" in await refused(fake, method, name)
+
+
+async def test_the_pops_of_a_message_are_parsed_one_at_a_time(fake: Served) -> None:
+    call: Any = fake.channel.stream_stream("/jjq.v1.Jjq/PopStream")()
+    async with watched_loop() as stall:
+        await call.write(b"\x0a\x00" * 2_000_000)
+        with pytest.raises(grpc.aio.AioRpcError, match="not answered yet"):
+            await rest(call)
+    assert stall.seconds < STALL_SECONDS
+
+
+@pytest.mark.parametrize("name", ["columns", "dictionary"])
+async def test_an_arrow_batch_that_grows_is_refused_before_it_does(fake: Served, name: str) -> None:
+    await fake.remote.create_queue("greedy")
+    raw = greedy.REQUESTS[name].build(0.2)
+    async with watched_loop() as stall:
+        assert {"columns": "schema", "dictionary": "once expanded"}[name] in await refused(fake, "Push", raw)
+    assert stall.seconds < STALL_SECONDS
+
+
+async def test_pushes_of_another_node_keep_their_order_behind_a_large_one() -> None:
+    async with listening() as here:
+        peer = await here.peer()
+        content = b"\x0a\x03\x22\x01x" * 20_000
+        head = pb.PushRequest(queue="orders").SerializeToString()
+        peer.say(1, head + arrow_field.lead_elements(len(content)) + content)
+        peer.push(2, b"later")
+        await until(lambda: here.store.has_begun(b"later"))
+        assert here.store.begun == [b"x", b"later"]
+
+
+async def test_what_a_refused_request_held_is_let_go_at_once(fake: Served) -> None:
+    """gRPC keeps the error that ends a call; with it, until garbage was collected, went the request of 17 MB."""
+    kept: list[weakref.ref[Large]] = []
+
+    async def fails(*_: object, **__: object) -> None:
+        large = Large()
+        kept.append(weakref.ref(large))
+        raise InvalidInput("no")
+
+    fake.store.get_queue = fails
+    gc.disable()
+    try:
+        with pytest.raises(grpc.aio.AioRpcError):
+            await fake.stub.GetQueue(pb.GetQueueRequest(name="orders"))
+        await until(lambda: kept[0]() is None)
+    finally:
+        gc.enable()
+
+
+async def test_a_server_gives_memory_back_and_a_healthy_client_goes_on(tmp_path: Path) -> None:
+    """The drill in small: a real process, eight connections."""
+    with JjqServer(tmp_path) as server:
+        figures = await greedy.drill(server, "empty-elements", 0.15, 2)
+    assert figures.sent == 2 * greedy.CONNECTIONS
+    assert figures.peak - figures.before < 150 * MIB
+    assert figures.after - figures.before < 30 * MIB
+
+
+def test_the_friendly_form_is_what_protobuf_reads() -> None:
+    sent = pb.Elements()
+    for n in range(1_203):
+        element = sent.elements.add(value=b"%d" % n)
+        if n % 3 == 0:
+            element.key = b"k" * (n % 200)
+        if n in {7, 900}:
+            element.headers["h"] = b"v" * 40_000
+    raw = sent.SerializeToString() + b"\x50\x01"  # an unknown field, which protobuf passes over
+    batch = finish(decode(arrow_field.FriendlySpan(raw, 0, len(raw))))
+    assert said(batch) == [e.value for e in sent.elements]
+    assert batch.column("key").to_pylist() == [e.key if e.HasField("key") else None for e in sent.elements]
+    headers = [list(e.headers.items()) or None for e in sent.elements]
+    assert batch.column("headers").to_pylist() == headers
+    batch.validate(full=True)
