@@ -30,6 +30,10 @@ STREAM_BYTES_MAX: Final = (
 STREAM_PUSHES_MAX: Final = 1_024  # … or more of them, and as many in one message
 STREAM_PRODUCERS_MAX: Final = 1_000
 POP_STREAM_MAX: Final = 64  # unanswered pops of one PopStream; it is not read further while it has as many
+STREAMS_OPEN_MAX: Final = 8_000  # long streams of all connections, so that calls find room beside them
+OUTGOING_BYTES_MAX: Final = 128 * MIB  # what clients have not read yet; see jjq/server/outgoing.py
+OUTGOING_BYTES_MIN: Final = 4 * MIB  # of that setting
+SLOW_SECONDS: Final = 5.0  # a message that waited so long is not read: its stream may be closed
 IDLE_SECONDS: Final = 1_800.0  # a connection without calls is closed
 GRACE_SECONDS: Final = 10.0
 WATCH_SECONDS: Final = 10.0  # how soon a Subscribe stream notices that another server moved its subscriber
@@ -43,6 +47,9 @@ ARROW_SCHEMA_BYTES_MAX: Final = 64 * KIB  # of a stream; ours have 1 KiB, others
 ARROW_MESSAGES_MAX: Final = 64  # of a stream: a schema, dictionaries, one batch
 ERROR_BYTES_MAX: Final = 1_000  # an error travels in trailers, three times encoded
 STREAM_MESSAGE_BYTES: Final = 512 * KIB  # elements in a message of a stream: the quickest size, measured
+STREAM_MESSAGE_BYTES_MIN: Final = (
+    8 * KIB
+)  # … and the smallest, where little of the budget for clients is free
 STREAM_MESSAGE_PUSHES: Final = 64  # pushes that our client sends in one, at most
 LARGE_BYTES: Final = 1 * MIB  # what counts as large: its memory goes back to the system when it is done with
 TRIM_SECONDS: Final = 0.1  # after a large message, memory that is free goes back to the system
@@ -82,6 +89,7 @@ check(STREAM_MESSAGE_PUSHES <= STREAM_PUSHES_MAX, "our own clients would be refu
 check(BATCH_BYTES_MAX < STREAM_BYTES_MAX, "a stream must hold a batch")
 check(9 * ERROR_BYTES_MAX < METADATA_BYTES_MAX, "an error must fit into trailers")
 check(CLIENT_KEEPALIVE_SECONDS > PING_SECONDS_MIN, "our own clients would be cut off")
+check(STREAMS_OPEN_MAX < CALLS_MAX, "streams would leave no room for calls of others")
 check(CHANNEL_STREAMS_MAX < STREAMS_MAX, "streams would leave no room for calls")
 check(BACKOFF_SECONDS <= BACKOFF_SECONDS_MAX < CALL_SECONDS, "backoff exceeds budget")
 check(MESSAGE_BYTES_MAX > BATCH_BYTES_MAX, "a batch must fit into a message")

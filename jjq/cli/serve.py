@@ -70,6 +70,9 @@ def serve(
     cache_bytes_max: Annotated[
         str | None, _option("Disk for blocks of S3; 0: none [4GiB].", _BUDGETS)
     ] = None,
+    outgoing_bytes_max: Annotated[
+        str | None, _option("Memory for what clients did not read yet [128MiB].", _BUDGETS)
+    ] = None,
     idle_seconds: Annotated[float | None, _option("Idle subscribers fall asleep [600].", _BUDGETS)] = None,
     producer_seconds: Annotated[
         float | None, _option("Idle producers are dropped [604800].", _BUDGETS)

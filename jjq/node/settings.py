@@ -27,7 +27,7 @@ from coldstore.shared.errors import InvalidInput
 from coldstore.shared.limits import GIB, MIB
 from hotstore.settings import HotSettings
 from jjq.addresses import split_address
-from jjq.limits import GRACE_SECONDS, PORT
+from jjq.limits import GRACE_SECONDS, OUTGOING_BYTES_MAX, PORT
 from jjq.node.cluster import ClusterSettings
 from jjq.node.node import NodeSettings
 from jjq.remote.settings import ClientTls
@@ -77,6 +77,7 @@ class Settings(BaseSettings):
     hot_bytes_max: ByteSize = ByteSize(512 * MIB)
     disk_free_bytes_min: ByteSize = ByteSize(256 * MIB)
     cache_bytes_max: ByteSize = ByteSize(4 * GIB)
+    outgoing_bytes_max: ByteSize = ByteSize(OUTGOING_BYTES_MAX)
     idle_seconds: float = 600.0
     producer_seconds: float = 7 * 86_400.0
     seal_on_close: bool = False
@@ -171,6 +172,7 @@ class Settings(BaseSettings):
             reflection=self.reflection,
             peer_port=self.peer_port,
             grace_seconds=self.grace_seconds,
+            outgoing_bytes_max=self.outgoing_bytes_max,
         )
 
     def _tls(self) -> Tls | None:

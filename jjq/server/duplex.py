@@ -10,6 +10,7 @@ from coldstore.shared.errors import Unavailable
 from hotstore.port import Store
 from jjq.server.cluster_port import Hint
 from jjq.server.handlers import Call
+from jjq.server.interrupt import Interrupt, Interrupted
 from jjq.server.loop_steps import Turns
 from jjq.server.shutdown import Drain
 
@@ -29,10 +30,12 @@ class Duplex(ABC):
         self._changed = asyncio.Event()  # there is something to answer, or nothing more will come
         self._room = asyncio.Event()
         self._closed = False
+        self._client: Interrupt[bytes | None] = Interrupt()  # breaks off waiting for the client
 
     async def run(self) -> None:
         answers = asyncio.create_task(self._answer(), name="jjq-answers")
         self._drain.keep(answers)
+        answers.add_done_callback(lambda _: self._client.fire())
         try:
             await self._listen(answers)
         except Unavailable:
@@ -42,6 +45,13 @@ class Duplex(ABC):
             answers.cancel()
             raise
         await self._finish(answers)
+
+    async def _hear(self) -> bytes | None:
+        """The next message; None when there is no other, or when nobody answers any more."""
+        try:
+            return await self._drain.wait(self._call.read(), self._client)
+        except Interrupted:
+            return None
 
     async def _finish(self, answers: asyncio.Task[None]) -> None:
         self._closed = True

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, NoReturn
 
 import grpc
 import structlog
 
 from coldstore.shared.clock import Clock
-from coldstore.shared.errors import JjqError
+from coldstore.shared.errors import Exhausted, JjqError
+from jjq.limits import STREAM_MESSAGE_BYTES_MIN, STREAMS_OPEN_MAX
 from jjq.server.call_batching import Crowd
 from jjq.server.memory import Memory
 from jjq.server.meter import Meter
 from jjq.server.metrics import Metrics
+from jjq.server.outgoing import Outgoing
 from jjq.wire.status import UNEXPECTED, status_out
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
@@ -38,11 +41,13 @@ class Call:
         meter: Meter,
         log: structlog.typing.FilteringBoundLogger,
         memory: Memory,
+        outgoing: Outgoing,
         first: bytes | None = None,
     ) -> None:
         self._context = context
         self._log = log
         self._memory = memory
+        self.outgoing = outgoing
         self.meter = meter
         self.first = first  # the one request of a server-streaming call
 
@@ -57,7 +62,7 @@ class Call:
 
     async def write(self, raw: bytes) -> None:
         try:
-            await self._context.write(raw)
+            await self.outgoing.send(self._context.write(raw), len(raw))
         except grpc.aio.BaseError as error:
             raise Gone from error
         self.meter.sent(len(raw))
@@ -75,9 +80,16 @@ class Guard:
     """Makes method handlers of coroutines that know nothing of gRPC."""
 
     def __init__(
-        self, metrics: Metrics, memory: Memory, clock: Clock, log: structlog.typing.FilteringBoundLogger
+        self,
+        metrics: Metrics,
+        memory: Memory,
+        outgoing: Outgoing,
+        clock: Clock,
+        log: structlog.typing.FilteringBoundLogger,
     ) -> None:
         self._metrics = metrics
+        self._outgoing = outgoing
+        self._open = 0  # streams
         self._memory = memory
         self._clock = clock
         self._log = log
@@ -106,6 +118,8 @@ class Guard:
             meter.took(clock.monotonic() - started)
             meter.sent(len(reply))
             memory.used(len(reply))
+            if len(reply) >= STREAM_MESSAGE_BYTES_MIN:
+                self._hold(len(reply), context)
             meter.ended(grpc.StatusCode.OK)
             return reply
 
@@ -117,7 +131,7 @@ class Guard:
         async def handle(raw: bytes, context: Context) -> None:
             meter.received(len(raw))
             self._memory.used(len(raw))
-            call = Call(context, meter, self._log, self._memory, raw)
+            call = Call(context, meter, self._log, self._memory, self._outgoing, raw)
             await self._stream(method, meter, context, serve, call)
 
         return grpc.unary_stream_rpc_method_handler(handle)
@@ -126,21 +140,37 @@ class Guard:
         meter = self._metrics.meter(method)
 
         async def handle(requests: object, context: Context) -> None:
-            call = Call(context, meter, self._log, self._memory)
+            call = Call(context, meter, self._log, self._memory, self._outgoing)
             await self._stream(method, meter, context, serve, call)
 
         return grpc.stream_stream_rpc_method_handler(handle)
+
+    def _hold(self, size: int, context: Context) -> None:
+        """Count a reply until its client has read it."""
+        self._outgoing.hold(size)
+
+        release: Any = partial(self._release, size)  # the type of a callback is private to gRPC
+        context.add_done_callback(release)
+
+    def _release(self, size: int, _context: Context) -> None:
+        self._outgoing.release(size)
 
     async def _stream(
         self, method: str, meter: Meter, context: Context, serve: Streaming, call: Call
     ) -> None:
         meter.open += 1
+        self._open += 1
         try:
+            if self._open > STREAMS_OPEN_MAX:
+                raise Exhausted(
+                    f"the server has {STREAMS_OPEN_MAX} open streams, and takes no more: close some, retry"
+                )
             await serve(call)
         except BaseException as error:  # noqa: BLE001 - sorted out, never swallowed
             await self._failed(method, meter, context, error)
         finally:
             meter.open -= 1
+            self._open -= 1
         meter.ended(grpc.StatusCode.OK)
 
     async def _failed(self, method: str, meter: Meter, context: Context, error: BaseException) -> NoReturn:
@@ -160,13 +190,23 @@ class Guard:
             meter.ended(code)
             self._log.debug("refused", method=method, code=code.name, why=text)
             _let_go(error)
-            await context.abort(code, text, trailers)
+            await _abort(context, code, text, trailers)
         if not isinstance(error, Exception):
             raise error
         meter.ended(grpc.StatusCode.INTERNAL)
         self._log.error("unforeseen", method=method, exc_info=error)
         _let_go(error)
-        await context.abort(grpc.StatusCode.INTERNAL, UNEXPECTED)
+        await _abort(context, grpc.StatusCode.INTERNAL, UNEXPECTED, ())
+
+
+async def _abort(context: Context, code: grpc.StatusCode, text: str, trailers: Any) -> NoReturn:
+    """End the call; a client that hangs up before it has heard of it is no error of ours."""
+    try:
+        await context.abort(code, text, trailers)
+    except grpc.aio.AbortError:
+        raise
+    except grpc.aio.BaseError as gone:
+        raise asyncio.CancelledError from gone
 
 
 def _let_go(error: BaseException | None) -> None:

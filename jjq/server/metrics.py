@@ -21,6 +21,7 @@ from hotstore.port import Store
 from hotstore.read.lag import Lag
 from jjq.addresses import split_address
 from jjq.server.meter import Meter, families
+from jjq.server.outgoing import Outgoing
 
 _SCRAPE_SECONDS: Final = 5.0
 
@@ -48,6 +49,7 @@ class Metrics(Collector):
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._meters: dict[str, Meter] = {}
+        self._outgoing: Outgoing | None = None
         self.registry.register(self)
 
     def meter(self, method: str) -> Meter:
@@ -55,7 +57,18 @@ class Metrics(Collector):
         return self._meters.setdefault(method, Meter(method))
 
     def collect(self) -> Iterable[Metric]:
-        return families(list(self._meters.values()))
+        yield from families(list(self._meters.values()))
+        if self._outgoing is not None:
+            held, most, closed = self._outgoing.bytes, self._outgoing.most, self._outgoing.closed
+            yield GaugeMetricFamily("jjq_outgoing_bytes", "Memory for what clients have not read yet", held)
+            yield GaugeMetricFamily("jjq_outgoing_bytes_max", "What it may be: outgoing_bytes_max", most)
+            yield CounterMetricFamily(
+                "jjq_closed_streams", "Streams closed as their client did not read", closed
+            )
+
+    def watch_outgoing(self, outgoing: Outgoing) -> None:
+        """Show what is held for clients too."""
+        self._outgoing = outgoing
 
     def watch(self, store: Store, loop: asyncio.AbstractEventLoop) -> None:
         """Show the store's own figures too."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import InvalidInput
 from hotstore.port import Popped, Store
-from jjq.limits import POP_STREAM_MAX, STREAM_MESSAGE_BYTES
+from jjq.limits import POP_STREAM_MAX
 from jjq.server.cluster_port import Hint
 from jjq.server.duplex import Duplex
 from jjq.server.handlers import Call
@@ -59,7 +59,7 @@ class PopStream(Duplex):
 
     async def _listen(self, answers: asyncio.Task[None]) -> None:
         while not answers.done():
-            raw = await self._drain.wait(self._call.read())
+            raw = await self._hear()
             if raw is None:
                 return
             for asked in pops(raw):
@@ -81,6 +81,7 @@ class PopStream(Duplex):
         began = self._clock.monotonic()
         outcome: Popped | Exception
         try:
+            self._call.outgoing.check_room()
             outcome = await pop(self._store, self._drain, request)
         except Exception as error:  # noqa: BLE001 - told to the client, as the result of this pop alone
             outcome = error
@@ -100,7 +101,7 @@ class PopStream(Duplex):
         """What is ready, as long as the message is not large enough."""
         results = Results()
         now = self._clock.monotonic()
-        while self._ready and results.size < STREAM_MESSAGE_BYTES:
+        while self._ready and results.size < self._call.outgoing.room():
             ready = self._ready.popleft()
             self._in_flight.discard(ready.number)
             self._call.meter.took(now - ready.began)

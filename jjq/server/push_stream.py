@@ -95,7 +95,7 @@ class PushStream(Duplex):
             while self._bytes > STREAM_BYTES_MAX or len(self._waiting) >= STREAM_PUSHES_MAX:
                 self._room.clear()
                 await self._room.wait()
-            raw = await self._drain.wait(self._call.read())
+            raw = await self._hear()
             if raw is None:
                 return
             for span in apart(raw):

@@ -39,7 +39,7 @@ async def read(store: Store, drain: Drain, turns: Turns, hint: Hint, call: Call)
             except StopAsyncIteration:
                 return
             check(batch.column("offset")[0].as_py() == position, f"gap in a read at {position}")
-            for part in pieces(batch):
+            for part in pieces(batch, call.outgoing.room):
                 position += part.num_rows
                 message = pb.ReadResponse(next=position)
                 if position != header.end_offset and (owner := hint(request.queue, position)) != told:

@@ -29,6 +29,7 @@ from jjq.server.memory import Memory
 from jjq.server.metrics import Metrics, MetricsPage
 from jjq.server.open_streams import Streams
 from jjq.server.operator import OperatorVerbs
+from jjq.server.outgoing import Outgoing
 from jjq.server.peer_listener import PeerListener
 from jjq.server.pop_stream import PopStream
 from jjq.server.push_stream import PushStream
@@ -82,6 +83,8 @@ class Server:
         self._drain = Drain()
         self._turns = Turns()
         self._memory = Memory()
+        self._outgoing = Outgoing(settings.outgoing_bytes_max, clock)
+        self.metrics.watch_outgoing(self._outgoing)
         self._streams = Streams(store)
         self._hint = hints_of(store)
         self._operator = operator
@@ -134,7 +137,7 @@ class Server:
         self.peer_port = await self._peers.start(host, self.settings.peer_port, tls)
 
     def _register(self) -> None:
-        guard = Guard(self.metrics, self._memory, self._clock, self._log)
+        guard = Guard(self.metrics, self._memory, self._outgoing, self._clock, self._log)
         # Generic, as a registered method costs every other call: grpc.aio waits for one event more.
         services = [
             self._methods(SERVICE, guard, self._store, self._hint),
@@ -159,7 +162,7 @@ class Server:
         def duplex(kind: type[Duplex]) -> Streaming:
             return lambda call: kind(store, self._drain, self._turns, hint, self._clock, call).run()
 
-        verbs = Verbs(store, self._streams, self._drain, self._turns, hint, self._counter)
+        verbs = Verbs(store, self._streams, self._drain, self._turns, self._outgoing, hint, self._counter)
         crowds = {name: Crowd() for name in _CROWDED}
         handlers = {name: guard.unary(name, verb, crowds.get(name)) for name, verb in verbs.table().items()}
         handlers["Read"] = guard.server_stream(

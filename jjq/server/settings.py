@@ -79,6 +79,7 @@ class ServerSettings:
     calls_max: int = limits.CALLS_MAX
     streams_max: int = limits.STREAMS_MAX
     message_bytes_max: int = MESSAGE_BYTES_MAX
+    outgoing_bytes_max: int = limits.OUTGOING_BYTES_MAX  # for what clients have not read yet
 
     def __post_init__(self) -> None:
         split_address(self.listen, "listen")
@@ -89,6 +90,10 @@ class ServerSettings:
         for name in ("calls_max", "streams_max", "message_bytes_max"):
             if getattr(self, name) < 1:
                 raise InvalidInput(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.outgoing_bytes_max < limits.OUTGOING_BYTES_MIN:
+            raise InvalidInput(
+                f"outgoing_bytes_max must be at least {limits.OUTGOING_BYTES_MIN}, not {self.outgoing_bytes_max}"
+            )
         if not 0 <= self.peer_port <= 65_535:
             raise InvalidInput(f"peer_port must be between 1 and 65535, or 0 for any, not {self.peer_port}")
         if self.grace_seconds < 0:

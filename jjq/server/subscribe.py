@@ -196,7 +196,7 @@ class Subscription:
                     batch = await self._source.wait(anext(source))
                 except StopAsyncIteration:
                     raise Unavailable(f"the queue {queue} is no longer read: connect again") from None
-                for piece in pieces(batch):
+                for piece in pieces(batch, self._call.outgoing.room):
                     await self._hand_out(piece, generation)
                     if self.generation != generation or self._ended:
                         return

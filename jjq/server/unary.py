@@ -14,6 +14,7 @@ from jjq.limits import WAIT_SECONDS_MAX
 from jjq.server.cluster_port import Hint
 from jjq.server.loop_steps import Turns
 from jjq.server.open_streams import Streams
+from jjq.server.outgoing import Outgoing
 from jjq.server.shutdown import Drain
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import convert
@@ -103,6 +104,7 @@ class Verbs:
         streams: Streams,
         drain: Drain,
         turns: Turns,
+        outgoing: Outgoing,
         hint: Hint,
         count: Callable[[str], Count],
     ) -> None:
@@ -111,6 +113,7 @@ class Verbs:
         self._streams = streams
         self._drain = drain
         self._turns = turns
+        self._outgoing = outgoing
         self._pushed, self._popped, self._peeked = count("Push"), count("Pop"), count("Peek")
 
     def table(self) -> dict[str, Verb]:
@@ -234,6 +237,7 @@ class Verbs:
 
     async def _pop(self, raw: bytes) -> bytes:
         request = parse(pb.PopRequest, raw)
+        self._outgoing.check_room()
         popped = await pop(self._store, self._drain, request)
         self._popped(popped.batch.num_rows)
         reply = pop_reply(request, popped, self._hint)
@@ -241,6 +245,7 @@ class Verbs:
 
     async def _peek(self, raw: bytes) -> bytes:
         request = parse(pb.PeekRequest, raw)
+        self._outgoing.check_room()
         form = FORM.word(request.form)
 
         async def peek(wait: float) -> Popped:

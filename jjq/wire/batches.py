@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError, Message
 
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.results import queue_part
-from jjq.limits import REQUEST_BYTES_MAX, STREAM_MESSAGE_BYTES
+from jjq.limits import REQUEST_BYTES_MAX
 from jjq.wire import arrow_field, arrow_ipc, friendly
 from jjq.wire.friendly import Steps
 
@@ -57,15 +57,14 @@ def batch_in(span: arrow_field.Span) -> Steps[tuple[pa.RecordBatch, pa.Buffer | 
     return arrow_ipc.decode(span)
 
 
-def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """`batch` in parts of about `STREAM_MESSAGE_BYTES`, for streams: while one is sent the next is made."""
-    count = -(-batch.nbytes // STREAM_MESSAGE_BYTES)
-    if count <= 1:
-        yield batch
-        return
-    step = -(-batch.num_rows // count)
-    for begin in range(0, batch.num_rows, step):
-        yield batch.slice(begin, step)
+def pieces(batch: pa.RecordBatch, room: Callable[[], int]) -> Iterator[pa.RecordBatch]:
+    """`batch` in parts for a stream, each about as large as there is `room`: while one is sent the next is made."""
+    nbytes, at = batch.nbytes, 0
+    while at < batch.num_rows:
+        count = -(-nbytes // room())
+        step = batch.num_rows if count <= 1 else -(-batch.num_rows // count)
+        yield batch if step == batch.num_rows else batch.slice(at, step)
+        at += step
 
 
 def encode(message: Any, batch: pa.RecordBatch, form: str, serialized: pa.Buffer | None = None) -> bytes:

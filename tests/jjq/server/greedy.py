@@ -35,6 +35,8 @@ OPTIONS = [
     ("grpc.max_receive_message_length", 64 * MIB),
     ("grpc.use_local_subchannel_pool", 1),
 ]
+STREAMS = 3_200  # that never read …
+SECONDS = 5.0  # … for so long, in each round
 PREPARED = 1_000_000  # elements in the queue that is read
 
 
@@ -106,6 +108,12 @@ REQUESTS = {
         Request("columns", "Push", _columns),
         Request("dictionary", "Push", _dictionary),
         Request(
+            "never-read",
+            "Read",
+            lambda s: pb.ReadRequest(queue="history", form="FORM_ARROW").SerializeToString(),
+            refused=False,
+        ),
+        Request(
             "friendly-peek",
             "Peek",
             lambda s: pb.PeekRequest(subscriber="history/all", max=int(1_000_000 * s)).SerializeToString(),
@@ -142,9 +150,24 @@ class Figures:
 TITLE = "request                sent pushes   p50 ms      p99      max  RSS MB   grown   stays"
 
 
+async def never_read(address: str, raw: bytes, count: int, seconds: float) -> int:
+    """Open so many streams, over all connections, and read none of them; then hang up."""
+    channels = [grpc.aio.insecure_channel(address, OPTIONS) for _ in range(CONNECTIONS)]
+    methods: list[Any] = [channel.unary_stream("/jjq.v1.Jjq/Read") for channel in channels]
+    calls = [methods[n % CONNECTIONS](raw) for n in range(count)]
+    await asyncio.sleep(seconds)
+    for call in calls:
+        call.cancel()
+    for channel in channels:
+        await channel.close()
+    return len(calls)
+
+
 async def attack(address: str, request: Request, scale: float, rounds: int) -> int:
     """Send `request` so often over each of all connections, one at a time; how many were answered."""
     raw = request.build(scale)
+    if request.method == "Read":
+        return await never_read(address, raw, int(STREAMS * scale), SECONDS * rounds)
 
     async def one() -> int:
         answered = 0

@@ -1,0 +1,127 @@
+"""What was made for clients that have not read it yet: one budget for all of them.
+
+A message that a client does not read stays in memory, twice: our bytes and gRPC's copy of them. A stream makes its
+next message when the last one is gone, so it holds one at a time; but thousands of streams that never read held
+0.44 MB each. So all of them share a budget, in three steps:
+
+    the less is free the smaller messages are made       half a megabyte, down to `STREAM_MESSAGE_BYTES_MIN`
+    half of it is used: those who read slowest are closed    with RESOURCE_EXHAUSTED
+    all of it is used: a message that is not small is not sent    its stream is closed in the same way
+
+gRPC has no way to take a message back. What a closed stream had under way stays, and counts, until its client reads
+it, and then the error, or hangs up. The rest of what the stream held is free at once: its batch, its place
+in a block. A client that reads on resumes where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any, Final
+
+from coldstore.shared.clock import Clock
+from coldstore.shared.errors import Exhausted
+from jjq.limits import SLOW_SECONDS, STREAM_MESSAGE_BYTES, STREAM_MESSAGE_BYTES_MIN
+
+_COPIES: Final = 2  # of a message in memory
+_SHARE: Final = 64  # of what is free goes to the next message
+_RETRY_SECONDS: Final = 1.0
+
+
+@dataclass(eq=False, slots=True)
+class Write:
+    """A message on its way."""
+
+    cost: int
+    began: float
+    outcome: asyncio.Future[None]
+
+
+class Outgoing:
+    """The budget of one server."""
+
+    def __init__(self, most: int, clock: Clock) -> None:
+        self.most = most
+        self.bytes = 0  # held now
+        self.closed = 0  # streams so far
+        self._clock = clock
+        self._writes: dict[Write, None] = {}  # those that may be broken off, the oldest first
+
+    def room(self) -> int:
+        """How large the next message of a stream should be."""
+        share = (self.most - self.bytes) // (_COPIES * _SHARE)
+        return max(STREAM_MESSAGE_BYTES_MIN, min(STREAM_MESSAGE_BYTES, share))
+
+    def check_room(self) -> None:
+        """Refuse a request whose reply may be large, while there is no room for it."""
+        if self.bytes >= self.most:
+            raise Exhausted(
+                f"the server holds {self.bytes} bytes for clients that do not read: retry",
+                retry_after=_RETRY_SECONDS,
+            )
+
+    def hold(self, size: int) -> None:
+        self.bytes += _COPIES * size
+
+    def release(self, size: int) -> None:
+        self.bytes -= _COPIES * size
+
+    async def send(self, writing: Coroutine[Any, Any, None], size: int) -> None:
+        """Await `writing`, the write of a message of `size` bytes; or `Exhausted`, and it goes on by itself.
+
+        It is never cancelled: gRPC would not free what it had begun to send.
+        """
+        cost = _COPIES * size
+        if size < STREAM_MESSAGE_BYTES_MIN:  # too small to be worth a task of its own
+            self.bytes += cost
+            try:
+                await writing
+            finally:
+                self.bytes -= cost
+            return
+        if self.bytes + cost > self.most:
+            writing.close()
+            self.closed += 1
+            raise self._exhausted("a message that is not small cannot be sent")
+        write = Write(cost, self._clock.monotonic(), asyncio.get_running_loop().create_future())
+        task = asyncio.create_task(writing, name="jjq-write")
+        self._writes[write] = None
+        self.bytes += cost
+        task.add_done_callback(lambda done: self._done(write, done))
+        if self.bytes > self.most // 2:
+            self._close_slow()
+        await write.outcome
+
+    def _done(self, write: Write, task: asyncio.Task[None]) -> None:
+        self.bytes -= write.cost
+        self._writes.pop(write, None)
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if write.outcome.done():
+            return  # its stream was closed, or its client has gone
+        if error is None:
+            write.outcome.set_result(None)
+        elif task.cancelled():
+            write.outcome.cancel()
+        else:
+            write.outcome.set_exception(error)
+
+    def _close_slow(self) -> None:
+        """End the streams whose message has waited longest, until the others hold half of the budget."""
+        late = self._clock.monotonic() - SLOW_SECONDS
+        held = sum(write.cost for write in self._writes)
+        for write in list(self._writes):
+            if write.began > late or held <= self.most // 2:
+                return
+            held -= write.cost
+            del self._writes[write]
+            if not write.outcome.done():
+                self.closed += 1
+                write.outcome.set_exception(self._exhausted("this one has not read for the longest time"))
+
+    def _exhausted(self, why: str) -> Exhausted:
+        return Exhausted(
+            f"the server holds {self.bytes} bytes for clients that do not read, of {self.most}: {why}; "
+            f"read faster, and resume where you were",
+            retry_after=_RETRY_SECONDS,
+        )
