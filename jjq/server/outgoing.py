@@ -47,6 +47,7 @@ class Outgoing:
         self.closed = 0  # streams so far
         self._clock = clock
         self._writes: dict[Write, None] = {}  # those that may be broken off, the oldest first
+        self._held = 0  # by these alone
 
     def room(self) -> int:
         """How large the next message of a stream should be."""
@@ -88,14 +89,14 @@ class Outgoing:
         task = asyncio.create_task(writing, name="jjq-write")
         self._writes[write] = None
         self.bytes += cost
+        self._held += cost
         task.add_done_callback(lambda done: self._done(write, done))
-        if self.bytes > self.most // 2:
-            self._close_slow()
+        self._close_slow()
         await write.outcome
 
     def _done(self, write: Write, task: asyncio.Task[None]) -> None:
         self.bytes -= write.cost
-        self._writes.pop(write, None)
+        self._drop(write)
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         if write.outcome.done():
             return  # its stream was closed, or its client has gone
@@ -106,15 +107,19 @@ class Outgoing:
         else:
             write.outcome.set_exception(error)
 
+    def _drop(self, write: Write) -> None:
+        if write in self._writes:
+            del self._writes[write]
+            self._held -= write.cost
+
     def _close_slow(self) -> None:
         """End the streams whose message has waited longest, until the others hold half of the budget."""
         late = self._clock.monotonic() - SLOW_SECONDS
-        held = sum(write.cost for write in self._writes)
-        for write in list(self._writes):
-            if write.began > late or held <= self.most // 2:
+        while self._writes and self._held > self.most // 2:
+            write = next(iter(self._writes))
+            if write.began > late:
                 return
-            held -= write.cost
-            del self._writes[write]
+            self._drop(write)
             if not write.outcome.done():
                 self.closed += 1
                 write.outcome.set_exception(self._exhausted("this one has not read for the longest time"))
