@@ -17,8 +17,8 @@ from jjq.server.open_streams import Streams
 from jjq.server.outgoing import Outgoing
 from jjq.server.shutdown import Drain
 from jjq.v1 import jjq_pb2 as pb
-from jjq.wire import convert
-from jjq.wire.arrow_field import Span
+from jjq.wire import arrow_ipc, convert
+from jjq.wire.arrow_field import FriendlySpan, Span
 from jjq.wire.batches import batch_in, encoding, opened, queue_of
 from jjq.wire.batches import request as parse
 from jjq.wire.enums import CONTENT, FORM, STAGE
@@ -66,6 +66,8 @@ async def payload_of(batch: Span | None, turns: Turns) -> PushPayload:
     """The payload of a push, which is not optional. Only a large one lets others work meanwhile."""
     if batch is None:
         raise InvalidInput("the push has no batch: send elements or arrow")
+    if not isinstance(batch, FriendlySpan):
+        return PushPayload(*arrow_ipc.decode(batch))  # has no steps: a tenth quicker by itself
     return PushPayload(*await turns.run(batch_in(batch)))
 
 
