@@ -11,8 +11,8 @@
     ├── Unavailable    UNAVAILABLE          the outcome is unknown: retry with the same identity
     └── DataLoss       DATA_LOSS            stored bytes are damaged or missing: an operator must look
 
-Every kind but `Unavailable` is certain: nothing was written on behalf of the failed request. A new
-kind is added only when a caller would act differently.
+Every kind but `Unavailable` is certain: nothing was written on behalf of the failed request; so is an
+`Unavailable` that was not `sent`. A new kind is added only when a caller would act differently.
 """
 
 from __future__ import annotations
@@ -96,10 +96,17 @@ class Exhausted(JjqError):
 
 
 class Unavailable(JjqError):
-    """A part could not be reached and the outcome is unknown. Retry with the same identity: it is safe."""
+    """A part could not be reached and the outcome is unknown. Retry with the same identity: it is safe.
+
+    Where `sent` is False the outcome is known: nothing was written, because no server has heard of it.
+    """
 
     code = "UNAVAILABLE"
     retriable = True
+
+    def __init__(self, message: str, *, sent: bool = True) -> None:
+        super().__init__(message)
+        self.sent = sent
 
 
 class DataLoss(JjqError):

@@ -26,6 +26,7 @@ from typing import Self
 
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
+from coldstore.shared.deadline import within
 from coldstore.shared.errors import Conflict, Exhausted, InvalidInput, JjqError, Unavailable
 from hotstore.port import Receipt, Store
 from jjq.backoff import Backoff
@@ -157,7 +158,8 @@ class Producer:
         """One attempt, until the batch's deadline at most."""
         left = flight.batch.born + self._settings.deadline - self._clock.monotonic()
         try:
-            async with asyncio.timeout(max(left, _ATTEMPT_SECONDS)):
+            silence = f"no answer within {self._settings.deadline:g} s; the outcome is unknown"
+            async with within(max(left, _ATTEMPT_SECONDS), silence):
                 receipt = await self._store.push(
                     self._queue,
                     flight.batch.payload(),
@@ -165,14 +167,9 @@ class Producer:
                     sequence=flight.sequence,
                     stage=self._settings.stage,
                 )
-        except TimeoutError:
-            flight.error = Unavailable(
-                f"no answer within {self._settings.deadline:g} s; the outcome is unknown"
-            )
-            flight.unknown = self._failed = True
         except JjqError as error:
             flight.error = error
-            flight.unknown = flight.unknown or isinstance(error, Unavailable)
+            flight.unknown |= isinstance(error, Unavailable) and error.sent
             self._failed = True
         except Exception as error:  # noqa: BLE001 - somebody waits: a bug must not leave them waiting
             flight.error = JjqError(f"the push failed unexpectedly, its outcome is unknown: {error!r}")

@@ -20,25 +20,26 @@ T = TypeVar("T")
 Call = grpc.aio.UnaryStreamCall[bytes, bytes] | grpc.aio.StreamStreamCall[bytes, bytes]
 
 
-async def called(work: Awaitable[T]) -> T:
-    """What a call, or a stream's next message, comes to."""
+async def called(work: Awaitable[T], *, writes: bool = True) -> T:
+    """What a call, or a stream's next message, comes to; after an error, what `writes` may have been done."""
     before = _cancellations()
     try:
         return await work
     except grpc.aio.AioRpcError as error:
         if _cancellations() > before:
             raise asyncio.CancelledError from None
-        raise status_in(error) from None
+        raise status_in(error, writes=writes) from None
     except asyncio.CancelledError:
         if _cancellations() > before:
             raise
-        raise Unavailable("the client was closed while it waited; the outcome is unknown") from None
+        closed = "the client was closed while it waited"
+        raise Unavailable(f"{closed}; the outcome is unknown" if writes else closed) from None
 
 
-async def received(call: Call) -> bytes | None:
+async def received(call: Call, *, writes: bool = True) -> bytes | None:
     """A stream's next message, None at a good end."""
     before = _cancellations()
-    raw = await called(call.read())
+    raw = await called(call.read(), writes=writes)
     if isinstance(raw, bytes):
         return raw
     if _cancellations() > before:

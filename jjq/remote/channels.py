@@ -61,11 +61,12 @@ class Lane:
             async with asyncio.timeout(min(seconds, CONNECT_SECONDS)):
                 while state is not ready:
                     if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
-                        raise Unavailable(f"cannot connect to {self.target}")
+                        raise Unavailable(f"cannot connect to {self.target}", sent=False)
                     await self._channel.wait_for_state_change(state)
                     state = self._channel.get_state(try_to_connect=True)
         except TimeoutError:
-            raise Unavailable(f"cannot connect to {self.target} within {seconds:g} s") from None
+            slow = f"cannot connect to {self.target} within {min(seconds, CONNECT_SECONDS):g} s"
+            raise Unavailable(slow, sent=False) from None
 
     async def close(self) -> None:
         await self._channel.close()
@@ -109,7 +110,7 @@ class Link:
 
     def _add(self, target: str) -> Lane:
         if self.closed:
-            raise Unavailable("the client is closed")
+            raise Unavailable("the client is closed", sent=False)
         lane = Lane(target, self._settings)
         self._lanes.setdefault(target, []).append(lane)
         return lane

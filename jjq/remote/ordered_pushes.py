@@ -16,12 +16,13 @@ from contextlib import suppress
 import grpc
 
 from coldstore.shared.chance import Chance
+from coldstore.shared.deadline import broken_off
 from coldstore.shared.errors import Conflict, Exhausted, JjqError, Unavailable
 from coldstore.shared.limits import PRODUCER_RECEIPTS_MAX
 from coldstore.shared.results import Receipt
-from jjq.limits import STREAM_MESSAGE_BYTES, STREAM_MESSAGE_PUSHES
+from jjq.limits import CONNECT_SECONDS, STREAM_MESSAGE_BYTES, STREAM_MESSAGE_PUSHES
 from jjq.remote.called import received
-from jjq.remote.channels import Link
+from jjq.remote.channels import Lane, Link
 from jjq.remote.retry import Backoff
 from jjq.remote.settle import settle
 from jjq.v1 import jjq_pb2 as pb
@@ -36,12 +37,15 @@ Call = grpc.aio.StreamStreamCall[bytes, bytes]
 class Push:
     """One push on its way."""
 
-    __slots__ = ("producer", "raw", "reply", "sequence")
+    __slots__ = ("doubtful", "producer", "raw", "refusal", "reply", "sequence", "under_way")
 
     def __init__(self, raw: bytes, producer: str, sequence: int) -> None:
         self.raw = raw
         self.producer = producer
         self.sequence = sequence
+        self.doubtful = False  # it was sent, and there was no answer: it may have been written
+        self.under_way = False  # it was sent on the present stream, and not answered yet
+        self.refusal: JjqError | None = None  # the last answer, if it is certain
         self.reply: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
 
 
@@ -58,24 +62,60 @@ class Pipeline:
         self._unsent: deque[Push] = deque()  # of the present stream
         self._sent: deque[Push] = deque()
         self._refused: dict[str, JjqError] = {}  # producers that wait for another attempt
+        self._failure: JjqError | None = None  # why there is no stream
         self._leaving = False  # the present stream, for a new one
         self._several = False  # the server takes several pushes in one message
         self._more = asyncio.Event()
         self._room = asyncio.Event()
+        self._given_up = asyncio.Event()  # nobody waits any more
         self._gate = asyncio.Lock()  # first come, first sent, also when there is no room
         self._task: asyncio.Task[None] | None = None
 
     async def push(self, raw: bytes, producer: str, sequence: int) -> Receipt:
         """The receipt; waits for room first."""
         if self._gate.locked() or self._bytes > self._bytes_max:
-            async with self._gate:
-                while self._bytes > self._bytes_max:
-                    self._room.clear()
-                    await self._room.wait()
-                push = self._enqueue(raw, producer, sequence)
+            try:
+                async with self._gate:
+                    while self._bytes > self._bytes_max:
+                        self._room.clear()
+                        await self._room.wait()
+                    push = self._enqueue(raw, producer, sequence)
+            except asyncio.CancelledError:
+                broken_off(self._unsent_because())
         else:
             push = self._enqueue(raw, producer, sequence)
-        return await push.reply
+        try:
+            return await push.reply
+        except asyncio.CancelledError:
+            broken_off(self._withdraw(push))
+
+    def _unsent_because(self) -> JjqError:
+        """What keeps a push from being sent."""
+        refused = (push.refusal for push in self._pending if push.refusal is not None)
+        why = next(refused, self._failure)
+        if isinstance(why, Exhausted):
+            return why
+        told = "those before it were not answered" if why is None else why.message
+        return Unavailable(f"the push could not be sent in time, it was not written: {told}", sent=False)
+
+    def _withdraw(self, push: Push) -> JjqError | None:
+        """Give up a push that was certainly not written, and say why; None where it may have been.
+
+        Then it stays, and goes on being sent: its caller may ask for the receipt by the same identity. Those
+        behind it of the same producer go with it. Without it they would leave a gap, or take its place.
+        """
+        if push not in self._pending:
+            return push.refusal  # it was settled in the very moment in which time ran out
+        if push.under_way or push.doubtful:
+            return None
+        refusal = push.refusal or self._unsent_because()
+        pending = list(self._pending)
+        for other in pending[pending.index(push) :]:
+            if other.producer == push.producer and not other.under_way and not other.doubtful:
+                self._settle(other, refusal.copy())
+        if not self._pending:
+            self._given_up.set()
+        return refusal
 
     @property
     def busy(self) -> bool:
@@ -114,8 +154,9 @@ class Pipeline:
                 await self._stream()
                 waits = [error for error in self._refused.values() if not self._is_elsewhere(error)]
                 pause = max((self._backoff.pause(error) for error in waits), default=0.0)
+                self._failure = next(iter(waits), None)
             except (Unavailable, Exhausted) as error:
-                pause = self._backoff.pause(error)
+                pause, self._failure = self._backoff.pause(error), error
                 if not self._link.patient:
                     self._fail(error)
                     continue
@@ -125,15 +166,25 @@ class Pipeline:
             except Exception as error:  # noqa: BLE001 - callers must not wait for ever
                 self._fail(Unavailable(f"the push stream failed ({error!r}); the outcome is unknown"))
                 continue
-            await asyncio.sleep(pause)
+            await self._rest(pause)
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait before the next attempt, as long as somebody waits for one: whoever comes later is sent at once."""
+        self._given_up.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._given_up.wait()
 
     async def _stream(self) -> None:
         """One stream, from connecting to its end; returns after a refusal, when all answers are read."""
+        for push in self._sent:
+            push.doubtful, push.under_way = True, False
         self._unsent = deque(self._pending)
         self._sent.clear()
         self._refused.clear()
         self._leaving = self._several = False
         with self._link.stream(self._queue) as lane:
+            await self._reach(lane)
             call: Call = lane.both_streams("PushStream")()
             sender = asyncio.create_task(self._send(call), name="jjq-sender")
             try:
@@ -149,6 +200,14 @@ class Pipeline:
                 call.cancel()
         if not self._refused and not self._leaving:
             raise Unavailable("the server ended the stream")
+
+    async def _reach(self, lane: Lane) -> None:
+        """Connect first: what is given to a call before counts as sent, so that its outcome would be unknown."""
+        try:
+            await lane.ready(CONNECT_SECONDS)
+        except Unavailable:
+            self._link.failed(lane)
+            raise
 
     def _is_elsewhere(self, error: JjqError) -> bool:
         """Refused because the queue has moved, and we know where to: no reason to wait."""
@@ -178,6 +237,7 @@ class Pipeline:
             ):
                 break
             pushes.append(self._unsent.popleft())
+            pushes[-1].under_way, pushes[-1].refusal = True, None
             self._sent.append(pushes[-1])
         return pushes
 
@@ -186,6 +246,8 @@ class Pipeline:
         self._several = response.several
         for result in response.results:
             push = self._sent.popleft()
+            push.under_way = False
+            self._failure = None
             if result.WhichOneof("result") == "receipt":
                 self._backoff.reset()
                 self._settle(push, receipt_in(result.receipt))
@@ -196,13 +258,25 @@ class Pipeline:
             self._leaving |= not self._link.patient
             if isinstance(error, Unavailable | Exhausted) and self._link.patient:
                 self._refused.setdefault(push.producer, error)
-            elif not (isinstance(error, Conflict) and push.producer in self._refused):
+                self._refuse(push, error)
+            elif isinstance(error, Conflict) and push.producer in self._refused:
+                self._refuse(push, self._refused[push.producer])
+            else:
                 self._settle(push, error)
+
+    def _refuse(self, push: Push, error: JjqError) -> None:
+        """It will be sent again. Whether it is certain until then that it was not written depends on the error."""
+        if isinstance(error, Unavailable):
+            push.doubtful = True
+        else:
+            push.refusal = error
 
     def _settle(self, push: Push, outcome: Receipt | JjqError) -> None:
         del self._pending[push]
         self._bytes -= len(push.raw)
         self._room.set()
+        if isinstance(outcome, JjqError) and not (isinstance(outcome, Unavailable) and outcome.sent):
+            push.refusal = outcome
         settle(push.reply, outcome)
 
     def _fail(self, error: JjqError) -> None:

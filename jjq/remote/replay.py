@@ -66,10 +66,10 @@ class Replay:
 
     async def _received(self, call) -> bytes | None:  # type: ignore[no-untyped-def]
         if self._request.follow:
-            return await received(call)
+            return await received(call, writes=False)
         try:
             async with asyncio.timeout(self._seconds):
-                return await received(call)
+                return await received(call, writes=False)
         except TimeoutError:
             raise Unavailable(f"no elements came within {self._seconds:g} s") from None
 
@@ -93,11 +93,9 @@ class Replay:
     async def _pause(self, lane: Lane, error: JjqError) -> None:
         self._link.failed(lane)
         self._target, self._told = None, ""
+        now = self._link.clock.monotonic()
+        final = self._backoff.verdict(error, silent=now >= self._deadline)
         pause = self._backoff.pause(error)
-        if (
-            self._link.closed
-            or not self._link.patient
-            or self._link.clock.monotonic() + pause > self._deadline
-        ):
-            raise error
+        if self._link.closed or not self._link.patient or now + pause > self._deadline:
+            raise final
         await asyncio.sleep(pause)

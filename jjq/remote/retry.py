@@ -2,9 +2,12 @@
 
 Exhausted      nothing was written: any verb may be tried again, after the delay that it names
 Fenced         nothing was written, the queue moves between nodes: any verb may be tried again
-NotSent        the connection broke before: any verb may be tried again
+Unavailable    not `sent`: any verb may be tried again
 Unavailable    the outcome is unknown: only verbs that may happen twice are tried again
 anything else  is certain and final
+
+When time runs out, the last certain refusal is the error, unless something was sent since then (`Backoff.verdict`).
+So that this does not happen by chance, nothing is sent that would be cut off before it can be answered.
 """
 
 from __future__ import annotations
@@ -18,28 +21,42 @@ from coldstore.shared.errors import Exhausted, Fenced, JjqError, Unavailable
 from jjq.limits import ATTEMPT_SECONDS, BACKOFF_SECONDS, BACKOFF_SECONDS_MAX
 from jjq.remote.called import called
 from jjq.remote.channels import Lane, Link
+from jjq.wire.services import READING
 
 T = TypeVar("T")
-
-
-class NotSent(Unavailable):
-    """Certain: the server has not heard of it."""
+_CLOSE = 0.02  # seconds before the deadline at which an attempt that fails counts as cut off by it
 
 
 class Backoff:
-    """Pauses between attempts."""
+    """Pauses between attempts, and what to say when there is no time for another one."""
 
     def __init__(self, link: Link, chance: Chance) -> None:
         self._link = link
         self._chance = chance
+        self._refusal: JjqError | None = None  # the last answer, if it was a certain one
         self.attempts = 0
 
     def reset(self) -> None:
         self.attempts = 0
+        self._refusal = None
+
+    def verdict(self, error: JjqError, *, silent: bool, writes: bool = False) -> JjqError:
+        """What to raise after `error`, the last of all.
+
+        `silent` says that time ran out over it: then the last answer is the one before. A verb that `writes` may
+        have done so meanwhile, so its caller hears of both.
+        """
+        refusal = self._refusal
+        if refusal is None or not silent or not isinstance(error, Unavailable):
+            return error
+        if writes and error.sent:
+            return Unavailable(f"{error.message} (it was refused before that: {refusal.message})")
+        return refusal.copy()
 
     def pause(self, error: JjqError) -> float:
         """Seconds before the next attempt. Servers not yet asked are asked at once."""
         self.attempts += 1
+        self._refusal = None if isinstance(error, Unavailable) else error
         rounds, asked = divmod(self.attempts, len(self._link.targets))
         most = min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS * 2.0 ** min(rounds, 10))
         spread = most * (0.5 + self._chance.jitter() / 2)
@@ -78,7 +95,10 @@ class Caller:
             return await self.attempt(lane, method, request, limit)
 
         succeeded = None if done is None else (done, b"")
-        return await self.insist(attempt, seconds, wait=wait, again=again, done=succeeded, queue=queue)
+        writes = method not in READING
+        return await self.insist(
+            attempt, seconds, wait=wait, again=again, done=succeeded, queue=queue, writes=writes
+        )
 
     async def insist(
         self,
@@ -89,29 +109,32 @@ class Caller:
         again: bool = True,
         done: tuple[type[JjqError], T] | None = None,
         queue: str = "",
+        writes: bool = True,
     ) -> T:
         """What an attempt, given a connection and a number of seconds, comes to; see `call`."""
         clock, backoff = self._link.clock, Backoff(self._link, self._chance)
         deadline = clock.monotonic() + wait + seconds
         while True:
             lane = self._link.lane(queue)
-            sent = again
+            began = clock.monotonic()
             try:
                 if not again:
                     await lane.ready(deadline - clock.monotonic())
-                    sent = True
                 many = len(self._link.targets) > 1
                 left = deadline - clock.monotonic()
                 limit = min(left, wait + ATTEMPT_SECONDS) if many else left
                 return await attempt(lane, limit)
             except (Exhausted, Unavailable) as error:
+                final = backoff.verdict(error, silent=clock.monotonic() >= deadline - _CLOSE, writes=writes)
                 if isinstance(error, Unavailable):
-                    if sent and not again and not isinstance(error, NotSent):
-                        raise
+                    if error.sent and not again:
+                        raise final from None
                     self._link.failed(lane)
                 pause = backoff.pause(error)
-                if self._link.closed or not self._link.patient or clock.monotonic() + pause >= deadline:
-                    raise
+                took = 0.0 if isinstance(error, Unavailable) else clock.monotonic() - began
+                late = clock.monotonic() + pause + took >= deadline
+                if self._link.closed or not self._link.patient or late:
+                    raise final from None
                 await asyncio.sleep(pause)
             except Fenced as error:  # certain: nothing was written, and the queue is elsewhere
                 pause = backoff.pause(error)
@@ -126,4 +149,4 @@ class Caller:
 
     async def attempt(self, lane: Lane, method: str, request: bytes, seconds: float) -> bytes:
         """One call over this connection."""
-        return await called(lane.unary(method)(request, timeout=seconds))
+        return await called(lane.unary(method)(request, timeout=seconds), writes=method not in READING)

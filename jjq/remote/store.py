@@ -19,6 +19,7 @@ from google.protobuf.message import Message
 
 from coldstore.shared.chance import Chance, SystemChance
 from coldstore.shared.clock import Clock, SystemClock
+from coldstore.shared.deadline import within
 from coldstore.shared.errors import InvalidInput, NotFound, Unavailable
 from coldstore.shared.limits import MESSAGE_BYTES_MAX
 from coldstore.shared.results import (
@@ -38,7 +39,7 @@ from jjq.remote.ordered_pushes import Pipeline
 from jjq.remote.plain import plain_streams
 from jjq.remote.popping import Lagging, pop_streams
 from jjq.remote.replay import Replay
-from jjq.remote.retry import Caller, NotSent
+from jjq.remote.retry import Caller
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.subscription import Subscription
 from jjq.v1 import jjq_pb2 as pb
@@ -253,19 +254,15 @@ class RemoteStore:
 
     async def _push_in_order(self, queue: str, raw: bytes, producer: str, sequence: int) -> Receipt:
         if self._link.closed:
-            raise Unavailable("the client is closed")
+            raise Unavailable("the client is closed", sent=False)
         pipeline = self._pipelines.get(queue)
         if pipeline is None:
             pipeline = Pipeline(self._link, self._chance, queue, self._settings.in_flight_bytes_max)
             self._pipelines[queue] = pipeline
-        try:
-            async with asyncio.timeout(self._settings.timeout_seconds):
-                return await pipeline.push(raw, producer, sequence)
-        except TimeoutError:
-            seconds = self._settings.timeout_seconds
-            raise Unavailable(
-                f"no receipt within {seconds:g} s; the outcome is unknown, push the same sequence again"
-            ) from None
+        seconds = self._settings.timeout_seconds
+        silence = f"no receipt within {seconds:g} s; the outcome is unknown, push the same sequence again"
+        async with within(seconds, silence):
+            return await pipeline.push(raw, producer, sequence)
 
     def under_way(self, queue: str) -> bool:
         """Whether pushes with an identity wait for their outcome."""
@@ -306,8 +303,8 @@ class RemoteStore:
             if stream is not None:
                 try:
                     return self._taken(queue, *await stream.ask(request, limit))
-                except NotSent:
-                    if not stream.unknown:
+                except Unavailable as error:
+                    if error.sent or not stream.unknown:
                         raise
             raw = await self._caller.attempt(lane, "Pop", request.SerializeToString(), limit)
             return self._taken(queue, *decode(pb.PopResponse, raw))

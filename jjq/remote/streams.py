@@ -1,7 +1,7 @@
 """Requests and their answers over open streams: a push as a message costs two thirds of what a call costs.
 
 Nothing is sent twice here. What has no answer when a stream breaks is of unknown outcome, and its caller
-hears that; what was not sent yet raises `NotSent`. Whether to try again is for retry.py to know.
+hears that; what was not `sent` yet says so. Whether to try again is for retry.py to know.
 
 The first request for a key is a call, the second one opens a stream, as long as there are few. A stream
 that nobody needs for a while is ended. A server of an earlier release, which does not know the method, is
@@ -23,7 +23,6 @@ from coldstore.shared.errors import JjqError, Unavailable
 from jjq.limits import PLAIN_SECONDS
 from jjq.remote.called import received
 from jjq.remote.channels import Lane, Link
-from jjq.remote.retry import NotSent
 from jjq.remote.settle import settle
 from jjq.wire.status import NoSuchMethod
 
@@ -70,6 +69,8 @@ class Stream(ABC, Generic[Request, Answer]):
             async with asyncio.timeout(seconds):
                 return await reply
         except TimeoutError:
+            if any(reply is waiting for _, waiting in self._unsent):  # it never will be: see `_leaving`
+                raise Unavailable(f"could not be sent within {seconds:g} s", sent=False) from None
             raise Unavailable(f"no answer within {seconds:g} s; the outcome is unknown") from None
 
     def end(self) -> None:
@@ -103,7 +104,7 @@ class Stream(ABC, Generic[Request, Answer]):
                     raise
         except NoSuchMethod as failed:
             self.unknown = True
-            error = NotSent(failed.message)
+            error = Unavailable(failed.message, sent=False)
         except JjqError as failed:
             error = failed
         except asyncio.CancelledError:
@@ -116,7 +117,7 @@ class Stream(ABC, Generic[Request, Answer]):
             for reply in self._sent.values():
                 settle(reply, error.copy())
             for _, reply in self._unsent:
-                settle(reply, NotSent(error.message))
+                settle(reply, Unavailable(error.message, sent=False))
 
     async def _answers(self, lane: Lane) -> None:
         call: Call = lane.both_streams(self.method)()

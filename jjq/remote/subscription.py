@@ -204,7 +204,7 @@ class Subscription:
             try:
                 await call.write(self._start().SerializeToString())
                 self._server_generation = 0
-                while (raw := await received(call)) is not None:
+                while (raw := await received(call, writes=False)) is not None:
                     first = self._call is None
                     self._call = call
                     if self._take(raw, first):
@@ -213,7 +213,7 @@ class Subscription:
                         return True
                 return False
             except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
-                await received(call)  # the write failed; reading tells why
+                await received(call, writes=False)  # the write failed; reading tells why
                 raise Unavailable("the stream broke as it began") from None
             except Unavailable:
                 self._link.failed(lane)

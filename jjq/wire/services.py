@@ -11,3 +11,9 @@ OPERATOR: Final = pb.DESCRIPTOR.services_by_name["Operator"].full_name
 # The same methods between nodes: never forwarded.
 PEER: Final = "jjq.v1.Peer"
 PEER_OPERATOR: Final = "jjq.v1.PeerOperator"
+
+# Methods that change nothing that anybody could miss: "the outcome is unknown" would only frighten their callers.
+READING: Final = frozenset({
+    "GetQueue", "GetSubscriber", "ListBlocks", "ListNodes", "ListQueues", "ListShards", "ListSubscribers", "Peek",
+    "PlanMoves", "Read", "Sleep", "Subscribe", "Wakeup",
+})  # fmt: skip

@@ -33,7 +33,8 @@ from jjq.v1 import jjq_pb2 as pb
 
 DETAILS: Final = "grpc-status-details-bin"
 DOMAIN: Final = "jjq"
-UNEXPECTED: Final = "the server failed in a way it did not foresee; its log says how. The outcome is unknown"
+_UNFORESEEN: Final = "the server failed in a way it did not foresee; its log says how"
+UNEXPECTED: Final = f"{_UNFORESEEN}. The outcome is unknown"
 _Code = grpc.StatusCode
 
 
@@ -162,8 +163,8 @@ def _short(text: str) -> str:
     return data[: ERROR_BYTES_MAX - 3].decode("utf-8", "ignore") + "…"
 
 
-def status_in(error: grpc.aio.AioRpcError) -> JjqError:
-    """The exception for a failed call."""
+def status_in(error: grpc.aio.AioRpcError, *, writes: bool = True) -> JjqError:
+    """The exception for a failed call; that its outcome is unknown is said of what `writes`."""
     rebuilt = _rich(error.trailing_metadata())
     if rebuilt is not None:
         return rebuilt
@@ -172,8 +173,9 @@ def status_in(error: grpc.aio.AioRpcError) -> JjqError:
     if bare is not None:
         return bare(text or code.name)
     if code is _Code.INTERNAL and text == UNEXPECTED:
-        return Unavailable(text)
-    return Unavailable(f"{code.name}: {text or 'no details'}; the outcome is unknown")
+        return Unavailable(UNEXPECTED if writes else _UNFORESEEN)
+    said = f"{code.name}: {text or 'no details'}"
+    return Unavailable(f"{said}; the outcome is unknown" if writes else said)
 
 
 def _rich(metadata: grpc.aio.Metadata | None) -> JjqError | None:

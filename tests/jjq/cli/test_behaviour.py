@@ -58,6 +58,18 @@ def test_what_is_wrong_ends_with_its_code_and_one_line_that_says_what_to_do(
     assert why in ran.errors
 
 
+def test_a_full_disk_is_named_as_such_and_exits_as_no_room(tmp_path: Path) -> None:
+    with JjqServer(tmp_path / "full", "--disk-free-bytes-min", "1EiB") as server:
+        jjq = Command(tmp_path, server.address)
+        jjq.ok("queue", "create", "orders")
+        for line in (["push", "orders", "a"], ["push", "orders"]):
+            ran = jjq(*line, "--timeout", "1", input=b"a\nb\n")
+            assert (ran.code, ran.output) == (7, b""), ran
+            assert one_line(ran.errors), ran.errors
+            assert "bytes free" in ran.errors
+            assert "unknown" not in ran.errors
+
+
 def test_a_bad_line_of_json_is_named_and_what_came_before_it_stays(jjq: Command, queue: str) -> None:
     ran = jjq("push", queue, "--jsonl", input=b'{"value": "a"}\n{"value": 1}\n[]\n')
     assert (ran.code, ran.output) == (2, b"")

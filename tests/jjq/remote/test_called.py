@@ -109,7 +109,11 @@ async def test_a_client_closes_though_its_stream_fails_at_that_moment(
         calls.append(Deaf(broken()))
         return calls[-1]
 
+    async def ready(_lane: Lane, _seconds: float) -> None:
+        return
+
     monkeypatch.setattr(Lane, "both_streams", lambda _lane, _method: begin)
+    monkeypatch.setattr(Lane, "ready", ready)
     remote = RemoteStore("127.0.0.1:1", RemoteSettings(timeout_seconds=20.0))
     push = asyncio.ensure_future(remote.push("orders", numbers(0, 1), producer="p", sequence=0))
     await until(lambda: bool(calls) and calls[0].waiting.is_set())
