@@ -21,6 +21,8 @@ class Sender:
     def __init__(self) -> None:
         self.calls: list[list[bytes]] = []
         self.gate = asyncio.Event()
+        self.later = asyncio.Event()  # for those that did not go at once
+        self.later.set()
         self.fails: dict[bytes, Exception] = {}
         self.next = 0
 
@@ -29,7 +31,7 @@ class Sender:
     ) -> Receipt:
         values = batch.column("value").to_pylist()
         self.calls.append(values)
-        await self.gate.wait()
+        await (self.gate if len(self.calls) <= JOIN_CALLS else self.later).wait()
         for value in values:
             if value in self.fails:
                 raise self.fails[value]
@@ -138,3 +140,37 @@ async def test_a_call_that_is_broken_off_lets_the_next_ones_go() -> None:
     await until(lambda: len(sender.calls) == 3)
     sender.gate.set()
     assert (await tasks[2]).count == 1
+
+
+async def test_who_leaves_while_the_common_call_is_under_way_fails_nobody_else() -> None:
+    # Given three pushes that travel together
+    sender = Sender()
+    joining = Joining(sender)
+    tasks = begun(joining, b"a", b"b", b"c", b"d", b"e")
+    await until(lambda: len(sender.calls) == JOIN_CALLS)
+    sender.later.clear()
+    sender.gate.set()
+    await until(lambda: len(sender.calls) == 3)
+    # When the first of them is given up before the answer comes
+    tasks[2].cancel()
+    await asyncio.wait({tasks[2]})
+    sender.later.set()
+    # Then the others get their receipts
+    assert [r.first_offset for r in await asyncio.gather(tasks[3], tasks[4])] == [3, 4]
+
+
+async def test_pushes_of_another_schema_travel_in_a_call_of_their_own() -> None:
+    # Given bytes, text and bytes again, that wait for a queue
+    sender = Sender()
+    joining = Joining(sender)
+    tasks = begun(joining, b"a", b"b", b"c")
+    await until(lambda: len(sender.calls) == JOIN_CALLS)
+    tasks.append(asyncio.create_task(joining.push("q", payload("text", ["t"]), "synced")))
+    tasks += begun(joining, b"d")
+    await asyncio.sleep(0)
+    # When they may go
+    sender.gate.set()
+    receipts = await asyncio.gather(*tasks)
+    # Then each is written, and none together with one of another schema
+    assert [r.count for r in receipts] == [1] * 5
+    assert sorted(map(str, sender.calls)) == sorted(map(str, [[b"a"], [b"b"], [b"c"], ["t"], [b"d"]]))
