@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Generator
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from coldstore.objects.settings import S3Settings
 from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import SystemClock
 from hotstore.settings import HotSettings
+from jjq.client import arguments
 from jjq.client.client import Client
 from jjq.client.producer import Producer
 from jjq.client.push_future import Pushed
@@ -66,7 +66,13 @@ def open(
         from jjq.node.node import NodeSettings, open_node
 
         clock, chance = SystemClock(), SystemChance()
-        node = NodeSettings(Path(path), cold, s3, settings or HotSettings())
+        place = arguments.path("path", path)
+        url = None if cold is None else arguments.text("cold", cold)
+        if s3 is not None:
+            arguments.kind("s3", s3, S3Settings, "a jjq.S3Settings")
+        if settings is not None:
+            arguments.kind("settings", settings, HotSettings, "a jjq.HotSettings")
+        node = NodeSettings(place, url, s3, settings or HotSettings())
         engine = await open_node(node, clock, chance)
         return Client(engine.store, clock=clock, chance=chance, on_close=engine.close)
 
@@ -78,7 +84,8 @@ def connect(
 ) -> Opening:
     """A client of the servers `HOST:PORT`, or several with commas between; any of them will do.
 
-    `timeout` is the time, in seconds, that one call may take with all its attempts.
+    `timeout` is the time, in seconds, that one call may take with all its attempts. It is used up where a server
+    that was reached before restarts; if none was reached yet and all refuse, the first call says so at once.
     """
 
     async def make() -> Client:

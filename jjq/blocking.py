@@ -299,7 +299,8 @@ def connect(
 ) -> Client:
     """A client of the servers `HOST:PORT`, or several with commas between; any of them will do.
 
-    `timeout` is the time, in seconds, that one call may take with all its attempts.
+    `timeout` is the time, in seconds, that one call may take with all its attempts. It is used up where a server
+    that was reached before restarts; if none was reached yet and all refuse, the first call says so at once.
     """
     runs_on = portal()
     return Client(runs_on.run(_made(aio.connect(servers, timeout=timeout, tls=tls))), runs_on)

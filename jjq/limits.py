@@ -59,6 +59,8 @@ PAGE_MAX: Final = 10_000  # entries of a list; the longest (subscribers, all nam
 # One client
 CALL_SECONDS: Final = 30.0  # budget of one verb, all its attempts together
 CONNECT_SECONDS: Final = 5.0
+CONTACT_SECONDS: Final = 1.0  # a look at a server that cannot be reached, to find out why
+MEET_SECONDS: Final = 0.5  # for the first connection of a client to come about, before that look
 OPERATOR_SECONDS: Final = 60.0  # budget of an operator's call: a move seals a block first
 MOVES_MAX: Final = 8  # shards that a plan moves at the same time
 WIRE_NUMBER_MAX: Final = 2**32 - 1  # of a push on a wire; then they begin again

@@ -17,7 +17,7 @@ Every kind but `Unavailable` is certain: nothing was written on behalf of the fa
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 
 class JjqError(Exception):
@@ -30,11 +30,20 @@ class JjqError(Exception):
         super().__init__(message)
         self.message = message
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Made again without its constructor, whose further arguments are among the attributes: errors travel
+        # between the processes of Spark.
+        return _again, (type(self), *self.args), self.__dict__
+
     def copy(self) -> Self:
         """Another one that says the same: whoever raises an error adds where it was raised."""
         copy = type(self).__new__(type(self), *self.args)
         copy.__dict__.update(self.__dict__)
         return copy
+
+
+def _again(kind: type[JjqError], *args: Any) -> JjqError:
+    return kind.__new__(kind, *args)
 
 
 class InvalidInput(JjqError):
@@ -98,15 +107,17 @@ class Exhausted(JjqError):
 class Unavailable(JjqError):
     """A part could not be reached and the outcome is unknown. Retry with the same identity: it is safe.
 
-    Where `sent` is False the outcome is known: nothing was written, because no server has heard of it.
+    Where `sent` is False the outcome is known: nothing was written, because no server has heard of it. Where
+    `reached` is False, this client has not reached any server at all; the message says why.
     """
 
     code = "UNAVAILABLE"
     retriable = True
 
-    def __init__(self, message: str, *, sent: bool = True) -> None:
+    def __init__(self, message: str, *, sent: bool = True, reached: bool = True) -> None:
         super().__init__(message)
-        self.sent = sent
+        self.sent = sent and reached
+        self.reached = reached
 
 
 class DataLoss(JjqError):
@@ -123,6 +134,10 @@ class DataLoss(JjqError):
 KINDS: tuple[type[JjqError], ...] = (
     InvalidInput, OutOfRange, NotFound, Conflict, Denied, Exhausted, Unavailable, DataLoss,
 )  # fmt: skip
+
+
+for _kind in (JjqError, Fenced, *KINDS):
+    _kind.__module__ = "jjq"  # where users know them from: what a traceback says can be imported
 
 
 def check(holds: bool, broken: str) -> None:

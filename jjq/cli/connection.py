@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import socket
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from coldstore.shared.errors import InvalidInput, Unavailable
+from coldstore.shared.errors import InvalidInput
 from jjq.limits import OPERATOR_SECONDS, PORT
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from jjq.remote.settings import ClientTls
 
 _GROUP = "Connection"
-_KNOCK_SECONDS = 2.0
 
 
 @Parameter(name="*")
@@ -46,15 +44,13 @@ class Connection:
         """A client; use it as a context manager."""
         from jjq.blocking import connect
 
-        self._knock()
-        return connect(self.server, timeout=self.timeout, tls=self._tls())
+        return connect(self.server, timeout=self._timeout, tls=self._tls())
 
     def operator(self) -> AbstractContextManager[BlockingOperator]:
         """An operator of the cluster."""
         from jjq.client.blocking_operator import operator
 
-        self._knock()
-        return operator(self.server, timeout=max(self.timeout, OPERATOR_SECONDS), tls=self._tls())
+        return operator(self.server, timeout=max(self._timeout, OPERATOR_SECONDS), tls=self._tls())
 
     def _tls(self) -> ClientTls | None:
         from jjq.remote.settings import ClientTls
@@ -63,21 +59,11 @@ class Connection:
             return None
         return ClientTls(self.tls_ca, self.tls_certificate, self.tls_key)
 
-    def _knock(self) -> None:
-        """Fail at once, with advice, where nobody listens: a person should not wait for retries."""
-        from jjq.addresses import split_address
-        from jjq.remote.settings import split_targets
-
+    @property
+    def _timeout(self) -> float:
         if not self.timeout > 0:
             raise InvalidInput(f"--timeout is {self.timeout:g}: give a number of seconds above 0")
-        targets = split_targets(self.server)
-        for target in targets:
-            host, port = split_address(target, "server")
-            with suppress(OSError), socket.create_connection((host, port), min(self.timeout, _KNOCK_SECONDS)):
-                return
-        raise Unavailable(
-            f"nobody listens on {self.server}: run `jjq serve`, or name a server with --server or JJQ_SERVER"
-        )
+        return self.timeout
 
 
 HERE = Connection()

@@ -26,6 +26,7 @@ from coldstore.shared.limits import (
     PRODUCER_RECEIPTS_MAX,
 )
 from coldstore.shared.results import Receipt, Stage
+from jjq.client.payload import advice_for
 
 Value = bytes | bytearray | memoryview | str
 Headers = Mapping[str, bytes | str]
@@ -271,7 +272,7 @@ def _size(value: Value) -> int:
         return len(value) if value.isascii() else len(value.encode("utf-8", "surrogatepass"))
     if isinstance(value, bytes | bytearray | memoryview):
         return memoryview(value).nbytes
-    raise InvalidInput(f"push bytes or str, not {type(value).__name__}")
+    raise InvalidInput(f"push bytes or str, not {type(value).__name__}{advice_for(value)}")
 
 
 def _plain(value: Value) -> bytes | str:

@@ -13,6 +13,20 @@ from coldstore.shared.chance import Chance, SystemChance
 from coldstore.shared.clock import Clock, SystemClock
 from coldstore.shared.errors import Conflict, InvalidInput, NotFound
 from hotstore.port import BlockInfo, Loss, QueueInfo, Receipt, Stage, Store, SubscriberInfo
+from hotstore.port import BlockInfo, QueueInfo, Receipt, Stage, Store, SubscriberInfo
+from jjq.client.arguments import (
+    Size,
+    Start,
+    flag,
+    number,
+    queue_name,
+    size,
+    starting_point,
+    text,
+    whole,
+)
+from jjq.client.arguments import stage as check_stage
+from jjq.client.arguments import subscriber_id as _id
 from jjq.client.batcher import ProducerSettings
 from jjq.client.local_subscription import Deliveries, LocalDeliveries
 from jjq.client.payload import Headers, Keys, to_payload
@@ -65,18 +79,24 @@ class Client:
         self,
         name: str,
         *,
-        block_bytes: int | None = None,
+        block_bytes: Size | None = None,
         block_seconds: float | None = None,
         content: str = "bytes",
     ) -> QueueInfo:
-        """Create a queue of bytes, text or json. The same request again returns the existing one."""
+        """Create a queue of bytes, text or json. The same request again returns the existing one.
+
+        A block is sealed at `block_bytes` (a number, or "64MiB"), or when it is `block_seconds` old.
+        """
         return await self._store.create_queue(
-            name, content=content, block_bytes=block_bytes, block_seconds=block_seconds
+            text("name", name),
+            content=text("content", content),
+            block_bytes=None if block_bytes is None else size("block_bytes", block_bytes),
+            block_seconds=None if block_seconds is None else number("block_seconds", block_seconds),
         )
 
     async def get_queue(self, queue: str | SubscriberInfo) -> QueueInfo:
         """A queue, by its name or by one of its subscribers."""
-        return await self._store.get_queue(_id(queue))
+        return await self._store.get_queue(queue_name(queue))
 
     async def list_queues(self) -> list[QueueInfo]:
         """All queues, by name."""
@@ -84,7 +104,7 @@ class Client:
 
     async def list_blocks(self, queue: str) -> list[BlockInfo]:
         """The blocks of a queue, oldest first, in memory and in the cold store."""
-        return await self._store.list_blocks(queue)
+        return await self._store.list_blocks(text("queue", queue))
 
     async def seal(self, queue: str) -> QueueInfo:
         """Write the block that is being filled to the cold store now. In process only."""
@@ -92,7 +112,7 @@ class Client:
             raise InvalidInput(
                 "only a store opened in this process can be sealed; servers seal by size and age"
             )
-        return await self._store.seal(queue)
+        return await self._store.seal(text("queue", queue))
 
     async def accept_loss(self, queue: str, *, next_offset: int | None = None, dry_run: bool = False) -> Loss:
         """Give up what a queue has lost, so that it takes pushes again: an operator's last resort.
@@ -107,13 +127,22 @@ class Client:
         self,
         queue: str,
         name: str | None = None,
-        start: str = "end",
+        start: Start = "end",
         *,
         clamp: bool = False,
         dry_run: bool = False,
     ) -> SubscriberInfo:
-        """A named position, at a starting point such as beginning, end, offset:N, ago:1h or last:N."""
-        return await self._store.create_subscriber(queue, name, start, clamp=clamp, dry_run=dry_run)
+        """A named position, at a starting point such as beginning, end, offset:N, ago:1h or last:N.
+
+        A starting point may also be an int (an offset), a datetime with its zone, or a timedelta (so long ago).
+        """
+        return await self._store.create_subscriber(
+            text("queue", queue),
+            None if name is None else text("name", name),
+            starting_point("start", start),
+            clamp=flag("clamp", clamp),
+            dry_run=flag("dry_run", dry_run),
+        )
 
     async def get_subscriber(self, subscriber: Sub) -> SubscriberInfo:
         """Where a subscriber is now."""
@@ -121,7 +150,7 @@ class Client:
 
     async def list_subscribers(self, queue: str | None = None) -> list[SubscriberInfo]:
         """The subscribers of a queue, or of all queues."""
-        return await self._store.list_subscribers(queue)
+        return await self._store.list_subscribers(None if queue is None else text("queue", queue))
 
     async def delete_subscriber(self, subscriber: Sub) -> None:
         """Forget a subscriber; elements stay."""
@@ -132,10 +161,11 @@ class Client:
             self._local[name].end(NotFound(f"subscriber {name} was deleted"))
 
     async def seek(
-        self, subscriber: Sub, start: str, *, clamp: bool = False, dry_run: bool = False
+        self, subscriber: Sub, start: Start, *, clamp: bool = False, dry_run: bool = False
     ) -> SubscriberInfo:
-        """Move a subscriber to a starting point, also while it is being read."""
-        name = _id(subscriber)
+        """Move a subscriber to a starting point (see `create_subscriber`), also while it is being read."""
+        name, start = _id(subscriber), starting_point("start", start)
+        clamp, dry_run = flag("clamp", clamp), flag("dry_run", dry_run)
         local = self._local.get(name)
         if local is None or dry_run:
             found = await self._store.seek(name, start, clamp=clamp, dry_run=dry_run)
@@ -177,47 +207,59 @@ class Client:
         `expected_offset` it is written only there.
         """
         return await self._store.push(
-            queue,
+            text("queue", queue),
             to_payload(values, keys, headers),
-            producer=producer,
-            sequence=sequence,
-            expected_offset=expected_offset,
-            stage=stage,
+            producer=None if producer is None else text("producer", producer),
+            sequence=None if sequence is None else whole("sequence", sequence),
+            expected_offset=None if expected_offset is None else whole("expected_offset", expected_offset),
+            stage=check_stage(stage),
         )
 
     async def pop(self, subscriber: Sub, max: int = 1, wait: float = 0.0) -> list[Element]:
         """Take up to `max` elements and move on; waits up to `wait` seconds for the first."""
-        return list(elements((await self._pops.pop(_id(subscriber), max, wait)).batch))
+        return list(
+            elements((await self._pops.pop(_id(subscriber), whole("max", max), number("wait", wait))).batch)
+        )
 
     async def pop_batch(self, subscriber: Sub, max: int = 1_000, wait: float = 0.0) -> pa.RecordBatch:
         """As pop, as an Arrow record batch: no work per element."""
-        return (await self._pops.pop(_id(subscriber), max, wait)).batch
+        return (await self._pops.pop(_id(subscriber), whole("max", max), number("wait", wait))).batch
 
     async def peek(self, subscriber: Sub, max: int = 1, wait: float = 0.0) -> list[Element]:
         """As pop, but the subscriber stays where it is."""
-        return list(elements((await self._store.peek(_id(subscriber), max, wait)).batch))
+        return list(
+            elements((await self._store.peek(_id(subscriber), whole("max", max), number("wait", wait))).batch)
+        )
 
     async def peek_batch(self, subscriber: Sub, max: int = 1_000, wait: float = 0.0) -> pa.RecordBatch:
         """As peek, as an Arrow record batch."""
-        return (await self._store.peek(_id(subscriber), max, wait)).batch
+        return (await self._store.peek(_id(subscriber), whole("max", max), number("wait", wait))).batch
 
     def producer(
         self,
         queue: str,
         *,
         linger: float = 0.005,
-        batch_bytes: int = 1 << 20,
+        batch_bytes: Size = 1 << 20,
         batch_elements: int = 10_000,
         in_flight: int = 32,
-        memory_bytes: int = 64 << 20,
+        memory_bytes: Size = 64 << 20,
         deadline: float = 60.0,
         stage: Stage = "synced",
     ) -> Producer:
         """Pushes single elements in batches, each written exactly once, also across restarts of the server."""
         settings = ProducerSettings(
-            linger, batch_bytes, batch_elements, in_flight, memory_bytes, deadline, stage
+            number("linger", linger),
+            size("batch_bytes", batch_bytes),
+            whole("batch_elements", batch_elements),
+            whole("in_flight", in_flight),
+            size("memory_bytes", memory_bytes),
+            number("deadline", deadline),
+            check_stage(stage),
         )
-        made = Producer(self._store, queue, settings, self._clock, self._chance, self._producers.discard)
+        made = Producer(
+            self._store, text("queue", queue), settings, self._clock, self._chance, self._producers.discard
+        )
         self._producers.add(made)
         return made
 
@@ -245,14 +287,20 @@ class Client:
             self._local.pop(name, None)
 
     def replay(
-        self, queue: str, start: str = "beginning", end: str | None = None, *, follow: bool = False
+        self, queue: str, start: Start = "beginning", end: Start | None = None, *, follow: bool = False
     ) -> Replay:
-        """Record batches of a range, without a subscriber: from `start` up to `end`, by default now."""
+        """Record batches of a range, without a subscriber: from `start` up to `end`, by default now.
+
+        Both are starting points, as for `create_subscriber`; `end` itself is not read.
+        """
+        queue, follow = text("queue", queue), flag("follow", follow)
+        first = starting_point("start", start)
+        last = None if end is None else starting_point("end", end)
 
         async def empty() -> pa.Schema:
             return schema((await self._store.get_queue(queue)).content)
 
-        return Replay(self._store.read(queue, start, end, follow=follow), empty, follow)
+        return Replay(self._store.read(queue, first, last, follow=follow), empty, follow)
 
     # The end --------------------------------------------------------------------------------------
 
@@ -275,7 +323,3 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-
-def _id(named: str | SubscriberInfo) -> str:
-    return named if isinstance(named, str) else named.id

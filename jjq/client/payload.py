@@ -28,12 +28,21 @@ def to_payload(values: Any, keys: Keys | None = None, headers: Headers | None = 
     values = _listed(values)
     # The first value decides on the form that needs no cast in the queue; either form fits all queues.
     content: Content = "text" if values and isinstance(values[0], str) else "bytes"
-    return payload(
-        content,
-        values,
-        None if keys is None else _listed(keys),
-        None if headers is None else _listed(headers),
-    )
+    try:
+        return payload(
+            content,
+            values,
+            None if keys is None else _labels("keys", keys),
+            None if headers is None else _headers(headers),
+        )
+    except InvalidInput as error:
+        advice = "" if error.position is None else advice_for(values[error.position])
+        raise InvalidInput(f"{error.message}{advice}", position=error.position) from None
+
+
+def advice_for(value: object) -> str:
+    """What to do with a value that is no bytes and no text, if that is plain."""
+    return ": push json.dumps(value)" if isinstance(value, Mapping | list | tuple | int | float) else ""
 
 
 def _one_batch(values: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
@@ -48,8 +57,10 @@ def _one_batch(values: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
 
 
 def _listed(items: Any) -> Sequence[Any]:
-    if isinstance(items, bytes | str):
+    if isinstance(items, bytes | bytearray | memoryview | str):
         raise InvalidInput("a batch is a list of values; put a single value into a list")
+    if isinstance(items, Mapping):
+        raise InvalidInput("a batch is a list of values, not a dict: push [json.dumps(value)]")
     if isinstance(items, list | tuple):
         return items
     try:
@@ -58,3 +69,21 @@ def _listed(items: Any) -> Sequence[Any]:
         raise InvalidInput(
             f"push a list of bytes or str, or an Arrow batch or table, not {type(items).__name__}"
         ) from None
+
+
+def _labels(name: str, items: Any) -> Sequence[Any]:
+    """Keys or headers: one for each value."""
+    if isinstance(items, Mapping):
+        raise InvalidInput(f"{name} is a list with one entry for each value, not a dict: put it into a list")
+    return _listed(items)
+
+
+def _headers(items: Any) -> Sequence[Any]:
+    headers = _labels("headers", items)
+    for position, each in enumerate(headers):
+        if each is not None and not isinstance(each, Mapping):
+            raise InvalidInput(
+                f"element {position}: its headers are a {type(each).__name__}: give a dict of names to values",
+                position=position,
+            )
+    return headers

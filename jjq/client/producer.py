@@ -211,6 +211,8 @@ class Producer:
         behind = isinstance(flight.error, Conflict)  # refused because one before it had failed
         while not flight.batch.done:  # it is from the start if it was given up with one before it
             match flight.error:
+                case Unavailable(reached=False):
+                    again = False
                 case Unavailable() | Exhausted() as error:
                     pause = error.retry_after if isinstance(error, Exhausted) else 0.0
                     again = await backoff.wait(pause)
@@ -225,7 +227,10 @@ class Producer:
 
     def _give_up(self, flight: _Flight) -> None:
         """Fail a batch, and go on with the others under a new identity."""
-        self._settle(flight, None, flight.error)
+        error = flight.error
+        if flight.unknown and error is not None and not isinstance(error, Unavailable):
+            error = Unavailable(f"{error.message} (an earlier attempt had no answer; the outcome is unknown)")
+        self._settle(flight, None, error)
         if flight.unknown:
             for other in [other for other in self._flights.values() if other.unknown]:
                 self._settle(other, None, other.error)

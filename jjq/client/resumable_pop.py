@@ -79,8 +79,8 @@ class Pops:
             try:
                 position = place.offset if place.unsure and turn >= 0 else None
                 return await self._store.pop(subscriber, rows, wait, position=position)
-            except Unavailable:
-                if place.begun != turn:
+            except Unavailable as error:
+                if place.begun != turn or not error.reached:
                     raise
                 place.unsure = True
                 if not await backoff.wait():

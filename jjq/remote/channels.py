@@ -4,6 +4,10 @@ Any node of a cluster answers any request, so where one cannot be reached the ne
 server has told who owns a queue, requests for that queue go there directly (hints.py). A lane is one
 connection; long streams get further lanes once one carries enough of them, since a server limits the
 calls of a connection and those above the limit would silently wait.
+
+Patience begins with the first contact. A client that has reached no server yet hears within two seconds that all
+its addresses refuse it, and why (contact.py): most likely its settings are wrong. One that has reached a server
+goes on trying for as long as its verbs have time.
 """
 
 from __future__ import annotations
@@ -16,7 +20,9 @@ import grpc
 
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Unavailable
-from jjq.limits import CHANNEL_STREAMS_MAX, CONNECT_SECONDS
+from jjq.limits import CHANNEL_STREAMS_MAX, CONNECT_SECONDS, MEET_SECONDS
+from jjq.remote.called import called
+from jjq.remote.contact import obstacle, told
 from jjq.remote.hints import Hints
 from jjq.remote.settings import RemoteSettings, split_targets
 
@@ -85,6 +91,36 @@ class Link:
         self._current = 0
         self._lanes: dict[str, list[Lane]] = {}
         self._hints = Hints(self._connect, clock)
+        # Nodes among themselves know where the others are, and leave it to clients to be patient.
+        self._met = settings.patient_at_first or not settings.patient
+        self._meeting: asyncio.Task[None] | None = None
+
+    async def meet(self) -> None:
+        """Return if a server was ever reached, or may be; else say at once why none is, and that nothing was sent.
+
+        Who has reached one is patient from then on: it restarts, or another one takes over.
+        """
+        if self._met:
+            return
+        if self._meeting is None or self._meeting.done():
+            self._meeting = asyncio.create_task(self._meet(), name="jjq-meet")
+            self._meeting.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await called(asyncio.shield(self._meeting), writes=False)
+
+    async def _meet(self) -> None:
+        for _ in self.targets:
+            lane = self.lane()
+            try:
+                await lane.ready(MEET_SECONDS)
+            except Unavailable:
+                self.failed(lane)
+            else:
+                self._met = True
+                return
+        looks = await asyncio.gather(*(obstacle(target, self._settings.tls) for target in self.targets))
+        found = [look for look in looks if look is not None]
+        if len(found) == len(looks):
+            raise Unavailable(told(found), reached=False)
 
     def target(self, queue: str = "") -> str:
         """The address to ask for a queue."""
@@ -136,6 +172,8 @@ class Link:
 
     async def close(self) -> None:
         self.closed = True
+        if self._meeting is not None:
+            self._meeting.cancel()
         await self._hints.close()
         lanes = [lane for lanes in self._lanes.values() for lane in lanes]
         for known in self._lanes.values():

@@ -157,7 +157,7 @@ class Pipeline:
                 self._failure = next(iter(waits), None)
             except (Unavailable, Exhausted) as error:
                 pause, self._failure = self._backoff.pause(error), error
-                if not self._link.patient:
+                if not self._link.patient or (isinstance(error, Unavailable) and not error.reached):
                     self._fail(error)
                     continue
             except JjqError as error:
@@ -203,6 +203,7 @@ class Pipeline:
 
     async def _reach(self, lane: Lane) -> None:
         """Connect first: what is given to a call before counts as sent, so that its outcome would be unknown."""
+        await self._link.meet()
         try:
             await lane.ready(CONNECT_SECONDS)
         except Unavailable:

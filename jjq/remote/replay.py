@@ -37,6 +37,7 @@ class Replay:
 
     async def batches(self) -> AsyncIterator[pa.RecordBatch]:
         while True:
+            await self._link.meet()
             with self._link.stream(self._request.queue, self._target) as lane:
                 call = lane.server_stream("Read")(self._request.SerializeToString())
                 try:

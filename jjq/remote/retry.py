@@ -34,11 +34,12 @@ class Backoff:
         self._link = link
         self._chance = chance
         self._refusal: JjqError | None = None  # the last answer, if it was a certain one
+        self._doubt = False  # something was sent, and there was no answer
         self.attempts = 0
 
     def reset(self) -> None:
         self.attempts = 0
-        self._refusal = None
+        self._refusal, self._doubt = None, False
 
     def verdict(self, error: JjqError, *, silent: bool, writes: bool = False) -> JjqError:
         """What to raise after `error`, the last of all.
@@ -46,6 +47,8 @@ class Backoff:
         `silent` says that time ran out over it: then the last answer is the one before. A verb that `writes` may
         have done so meanwhile, so its caller hears of both.
         """
+        if writes and self._doubt and not isinstance(error, Unavailable):
+            return Unavailable(f"{error.message} (an earlier attempt had no answer; the outcome is unknown)")
         refusal = self._refusal
         if refusal is None or not silent or not isinstance(error, Unavailable):
             return error
@@ -56,7 +59,10 @@ class Backoff:
     def pause(self, error: JjqError) -> float:
         """Seconds before the next attempt. Servers not yet asked are asked at once."""
         self.attempts += 1
-        self._refusal = None if isinstance(error, Unavailable) else error
+        if isinstance(error, Unavailable):
+            self._refusal, self._doubt = None, self._doubt or error.sent
+        else:
+            self._refusal = error
         rounds, asked = divmod(self.attempts, len(self._link.targets))
         most = min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS * 2.0 ** min(rounds, 10))
         spread = most * (0.5 + self._chance.jitter() / 2)
@@ -115,6 +121,7 @@ class Caller:
         clock, backoff = self._link.clock, Backoff(self._link, self._chance)
         deadline = clock.monotonic() + wait + seconds
         while True:
+            await self._link.meet()
             lane = self._link.lane(queue)
             began = clock.monotonic()
             try:

@@ -11,6 +11,8 @@ import grpc
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.limits import MESSAGE_BYTES_MAX
 from jjq import limits
+from jjq.addresses import split_address
+from jjq.client import arguments
 from jjq.wire.services import JJQ
 
 
@@ -23,6 +25,10 @@ class ClientTls:
     key: Path | None = None
 
     def __post_init__(self) -> None:
+        for name in ("authority", "certificate", "key"):
+            given = getattr(self, name)
+            if given is not None:
+                object.__setattr__(self, name, arguments.path(name, given))
         if (self.certificate is None) != (self.key is None):
             raise InvalidInput("mTLS needs both certificate and key; give both or neither")
 
@@ -53,9 +59,13 @@ class RemoteSettings:
     in_flight_bytes_max: int = limits.CLIENT_BYTES_MAX  # of one queue's pushes with an identity
     direct: bool = True  # follow hints to the owners of queues
     patient: bool = True  # try again what may be tried again; a node that forwards leaves that to the client
+    patient_at_first: bool = False  # also before any server was reached; else that is an error at once
     service: str = JJQ  # nodes among themselves use another one
 
     def __post_init__(self) -> None:
+        arguments.number("timeout", self.timeout_seconds)
+        if self.tls is not None:
+            arguments.kind("tls", self.tls, ClientTls, "a jjq.ClientTls, with the authority to trust")
         if self.timeout_seconds <= 0:
             raise InvalidInput(f"timeout_seconds must be positive, not {self.timeout_seconds}")
         if self.in_flight_bytes_max < 1:
@@ -80,10 +90,12 @@ class RemoteSettings:
 def split_targets(targets: str) -> list[str]:
     """The addresses of `a:1,b:2`, each once, in order; the default port where none is given."""
     found: dict[str, None] = {}
-    for target in targets.split(","):
+    for target in arguments.text("servers", targets).split(","):
         address = target.strip()
         if not address or any(c.isspace() for c in address) or "/" in address:
             raise InvalidInput(f"server {targets!r} is not HOST:PORT, or several of them with commas between")
         bare = address[address.rfind("]") + 1 :]
-        found[address if ":" in bare else f"{address}:{limits.PORT}"] = None
+        whole = address if ":" in bare else f"{address}:{limits.PORT}"
+        split_address(whole, "server")
+        found[whole] = None
     return list(found)

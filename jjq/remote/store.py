@@ -17,6 +17,7 @@ from typing import Any, Self, TypeVar, cast
 import pyarrow as pa
 from google.protobuf.message import Message
 
+from coldstore.shared.batch import check_payload
 from coldstore.shared.chance import Chance, SystemChance
 from coldstore.shared.clock import Clock, SystemClock
 from coldstore.shared.deadline import within
@@ -370,6 +371,7 @@ def encoded(request: pb.PushRequest, payload: pa.RecordBatch, serialized: pa.Buf
     """The message that pushes `payload`."""
     raw = encode(request, payload, "arrow", serialized)
     if len(raw) > MESSAGE_BYTES_MAX:
+        check_payload(payload, "bytes")  # names the element that is too large, or where to split
         raise InvalidInput(
             f"the batch makes a message of {len(raw)} bytes; at most {MESSAGE_BYTES_MAX} fit: push fewer elements"
         )

@@ -190,7 +190,8 @@ class Subscription:
                 except (Unavailable, Exhausted) as error:
                     failure = error
                 pause = self._backoff.pause(failure)
-                if self._link.closed or self._link.clock.monotonic() + pause > self._deadline:
+                never = isinstance(failure, Unavailable) and not failure.reached
+                if self._link.closed or never or self._link.clock.monotonic() + pause > self._deadline:
                     raise failure
                 await asyncio.sleep(pause)
         except JjqError as error:
@@ -199,6 +200,7 @@ class Subscription:
 
     async def _stream(self) -> bool:
         """Until the server ends it, or, True, until another server is known to have the queue."""
+        await self._link.meet()
         with self._link.stream(self._queue) as lane:
             call: Call = lane.both_streams("Subscribe")()
             try:

@@ -21,9 +21,12 @@ T = TypeVar("T")
 class Server:
     """The verbs that Spark needs, over one connection; close it, or use it as a context manager."""
 
-    def __init__(self, servers: str, tls: ClientTls | None = None, seconds: float = CALL_SECONDS) -> None:
+    def __init__(
+        self, servers: str, tls: ClientTls | None = None, seconds: float = CALL_SECONDS, *, task: bool = False
+    ) -> None:
+        """A `task` is patient from the start: the driver has reached the servers before, so they are restarting."""
         self._portal = portal()
-        self.store = self.run(_connected(servers, RemoteSettings(seconds, tls)))
+        self.store = self.run(_connected(servers, RemoteSettings(seconds, tls, patient_at_first=task)))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of a verb of `store`."""

@@ -18,7 +18,7 @@ def made(kind: type[M], /, **fields: Any) -> M:
     """A message with these fields; None leaves one out."""
     try:
         return kind(**fields)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"the request cannot be sent: {error}") from None
 
 

@@ -106,7 +106,7 @@ class Partition(InputPartition):
         from jjq.spark.server import Server  # brings gRPC, which reading the cold store does not need
 
         options = self.source.options
-        with Server(options.server or "", options.tls, options.timeout) as server:
+        with Server(options.server or "", options.tls, options.timeout, task=True) as server:
             yield from server.read(self.source.settings.name, start, end)
 
 

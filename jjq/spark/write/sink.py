@@ -74,7 +74,7 @@ class Target:
 
     def push(self, identity: str, batches: Iterator[pa.RecordBatch]) -> Pushed:
         """Push the rows of a task; called on an executor."""
-        with Server(self.server, self.tls, self.timeout) as server:
+        with Server(self.server, self.tls, self.timeout, task=True) as server:
             pushes = Pushes(server, Task(self.queue, identity, self.stage))
             pushes.run(payloads(batches, self.content))
             return Pushed(pushes.pushed, pushes.found)

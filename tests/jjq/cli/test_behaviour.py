@@ -62,6 +62,8 @@ def test_a_full_disk_is_named_as_such_and_exits_as_no_room(tmp_path: Path) -> No
     with JjqServer(tmp_path / "full", "--disk-free-bytes-min", "1EiB") as server:
         jjq = Command(tmp_path, server.address)
         jjq.ok("queue", "create", "orders")
+        # The server looks at its disk now and then.
+        wait_until(lambda: jjq("push", "orders", "a", "--timeout", "1").code != 0, "it is full")
         for line in (["push", "orders", "a"], ["push", "orders"]):
             ran = jjq(*line, "--timeout", "1", input=b"a\nb\n")
             assert (ran.code, ran.output) == (7, b""), ran
