@@ -39,6 +39,9 @@ EXPOSED_QUEUES_MAX: Final = 250  # that the document in the cold store names: it
 WITNESS_SECONDS: Final = 30.0  # how often the cold store is told how far a busy journal goes: each is a put
 
 # Idempotent producers, per queue
+RETRY_CHECK_SECONDS: Final = (
+    2.0  # to compare a retry with what was pushed before, which may be in the cold store
+)
 PRODUCERS_MAX: Final = 10_000
 
 CHECKPOINT_ROWS: Final = 500  # in one record, so that no group waits for a long one

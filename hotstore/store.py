@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 import pyarrow as pa
 
@@ -22,13 +22,15 @@ from coldstore.layout.queue_settings import QueueSettings, check_settings
 from coldstore.shared.batch import check_content, check_payload
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
-from coldstore.shared.errors import Conflict, InvalidInput, JjqError, NotFound
+from coldstore.shared.errors import Conflict, DataLoss, InvalidInput, JjqError, NotFound, Unavailable
 from coldstore.shared.limits import BLOCK_BYTES_DEFAULT, BLOCK_SECONDS_DEFAULT, OFFSET_MAX
 from hotstore.journal import records
 from hotstore.journal.port import Record
 from hotstore.lifecycle.loss import Losses
 from hotstore.lifecycle.seal import Sealer
 from hotstore.port import STAGES, BlockInfo, Loss, Popped, QueueInfo, Receipt, Resolved, Stage, SubscriberInfo
+from hotstore.limits import RETRY_CHECK_SECONDS
+from hotstore.port import STAGES, BlockInfo, Popped, QueueInfo, Receipt, Resolved, Stage, SubscriberInfo
 from hotstore.queue.moves import chunks, commit_state
 from hotstore.queue.queue import HotQueue
 from hotstore.queue.registry import Registry, in_order
@@ -42,7 +44,7 @@ from hotstore.runner import Runner
 from hotstore.write.admission import Admission
 from hotstore.write.committer import Committer
 from hotstore.write.lone_push import lone_value
-from hotstore.write.producers import check_identity
+from hotstore.write.producers import check_identity, check_retry
 from hotstore.write.push import PushEntry
 
 
@@ -317,7 +319,22 @@ class HotStore:
         except JjqError:
             self._admission.leave(entry.bytes)
             raise
-        return entry.receipt or await entry.reply()
+        receipt = entry.receipt or await entry.reply()
+        if receipt.duplicate and producer is not None and sequence is not None:
+            await self._check_retry(found, entry, (producer, sequence), receipt)
+        return receipt
+
+    async def _check_retry(
+        self, queue: HotQueue, entry: PushEntry, identity: tuple[str, int], receipt: Receipt
+    ) -> None:
+        """Refuse what only claims to be a retry. If its elements cannot be read just then, it is believed."""
+        end = receipt.first_offset + receipt.count
+        with suppress(TimeoutError, Unavailable, DataLoss):
+            async with (
+                asyncio.timeout(RETRY_CHECK_SECONDS),
+                aclosing(self._reading.read(queue, receipt.first_offset, end)) as elements,
+            ):
+                await check_retry(elements, entry.payload, identity, receipt)
 
     async def pop(
         self, subscriber: str, max: int = 1, wait: float = 0.0, *, position: int | None = None

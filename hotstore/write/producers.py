@@ -5,16 +5,24 @@ the last `PRODUCER_RECEIPTS_MAX` pushes of each producer, so that as many may be
 older is forgotten, and a retry of it is refused rather than written twice. A producer idle for
 longer than the settings' `producer_seconds`, or the one idle for longest where a queue has more
 than `PRODUCERS_MAX`, is forgotten whole. A producer that the queue does not know may begin anywhere.
+
+A retry says what the first push said. One that does not is no retry but a mistake: two programs with one name, or a
+count that began anew. It is compared with the elements themselves, which are there; so nothing beside the receipt
+has to be written for every push, and receipts of earlier releases are as good. Retries are rare, comparing is cheap.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from coldstore.shared.errors import Conflict, InvalidInput
 from coldstore.shared.limits import NAME_CHARS_MAX, OFFSET_MAX, PRODUCER_RECEIPTS_MAX
+from coldstore.shared.results import Receipt
 from hotstore.limits import PRODUCERS_MAX
 
 
@@ -94,6 +102,35 @@ class Producers:
         self._known[producer] = deque(row, maxlen=PRODUCER_RECEIPTS_MAX)
         for pushed in newer:
             self.remember(producer, pushed)
+
+
+async def check_retry(
+    elements: AsyncIterator[pa.RecordBatch],
+    payload: pa.RecordBatch,
+    identity: tuple[str, int],
+    receipt: Receipt,
+) -> None:
+    """Refuse a push under an identity by which others, those of `receipt`, were pushed before."""
+    same, at = receipt.count == payload.num_rows, 0
+    if same:
+        async for batch in elements:
+            same = same_elements(batch, payload.slice(at, batch.num_rows))
+            at += batch.num_rows
+            if not same:
+                break
+    if not same:
+        producer, sequence = identity
+        last = receipt.first_offset + receipt.count - 1
+        raise Conflict(
+            f"producer {producer!r} pushed other elements as sequence {sequence} before, at offsets "
+            f"{receipt.first_offset}..{last}: is its name used twice? Give each producer one of its own"
+        )
+
+
+def same_elements(stored: pa.RecordBatch, payload: pa.RecordBatch) -> bool:
+    """Whether elements of a queue are those of a payload. Arrow has several forms of the same values."""
+    pairs = [(stored.column(name), payload.column(name)) for name in payload.schema.names]
+    return all(one.equals(other) or one.to_pylist() == other.to_pylist() for one, other in pairs)
 
 
 def check_identity(producer: str | None, sequence: int | None) -> None:

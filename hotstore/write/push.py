@@ -99,7 +99,7 @@ class PushEntry:
             )
             self.queue.answer_when_cold(first + count, self)
         else:
-            self._answer("synced")
+            self._answer("written" if self.stage == "written" else "synced")  # the same at every retry
 
     def stored(self) -> None:
         """The elements are in the cold store."""
@@ -120,7 +120,8 @@ class PushEntry:
             return
         twin = self.twin
         if twin is not None:
-            self.receipt = Receipt(twin.first, twin.count, twin.timestamp_us, stage, duplicate=True)
+            # As the first one was, but for its flag: what is durable by now was asked for as `stage` then.
+            self.receipt = Receipt(twin.first, twin.count, twin.timestamp_us, self.stage, duplicate=True)
         else:
             self.receipt = Receipt(self.first, self.payload.num_rows, self.timestamp_us, stage)
         if self._reply is not None and not self._reply.done():

@@ -15,6 +15,8 @@ from coldstore.shared.clock import ManualClock
 from coldstore.shared.errors import Conflict, InvalidInput, NotFound, OutOfRange
 from hotstore.port import BlockInfo, Loss, Popped, QueueInfo, Receipt, Resolved, Stage, SubscriberInfo
 from hotstore.write.producers import Producers, Pushed, check_identity
+from hotstore.port import BlockInfo, Popped, QueueInfo, Receipt, Resolved, Stage, SubscriberInfo
+from hotstore.write.producers import Producers, Pushed, check_identity, check_retry
 
 
 @dataclass
@@ -211,7 +213,14 @@ class FakeStore:
         if producer is not None and sequence is not None:
             twin = found.producers.find(producer, sequence)
             if twin is not None:
-                return Receipt(twin.first, twin.count, twin.timestamp_us, stage, duplicate=True)
+                receipt = Receipt(twin.first, twin.count, twin.timestamp_us, stage, duplicate=True)
+                stored = found.slice(twin.first, twin.count)
+
+                async def elements() -> AsyncIterator[pa.RecordBatch]:
+                    yield stored
+
+                await check_retry(elements(), payload, (producer, sequence), receipt)
+                return receipt
         first, count, now = found.next_offset, payload.num_rows, self.clock.now_us()
         if expected_offset not in (None, first):
             raise Conflict(f"expected {expected_offset}, next is {first}")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coldstore.shared.errors import Conflict, InvalidInput
+from coldstore.shared.batch import payload
+from coldstore.shared.errors import Conflict, InvalidInput, Unavailable
 from coldstore.shared.limits import PRODUCER_RECEIPTS_MAX
 from hotstore.limits import PRODUCERS_MAX
+from hotstore.port import Stage
 from hotstore.write.producers import Producers, Pushed, check_identity
 from tests.hotstore.journaled import push_batch
 from tests.hotstore.kit import BLOCK_BYTES, World, push, read_all
@@ -127,7 +132,7 @@ async def test_receipts_survive_restarts(world: World, stop: str, checkpoint: bo
     await getattr(world, stop)()
     await world.start()
     for n, receipt in enumerate(receipts):
-        again = await push(world.store, "q", b"?", producer="p", sequence=n)
+        again = await push(world.store, "q", b"%d" % n, producer="p", sequence=n)
         assert (again.first_offset, again.timestamp_us, again.duplicate) == (n, receipt.timestamp_us, True)
     with pytest.raises(Conflict, match="skipped"):
         await push(world.store, "q", b"?", producer="p", sequence=99)
@@ -196,3 +201,70 @@ async def test_a_refused_push_uses_up_no_sequence(world: World) -> None:
     assert (await push(world.store, "q", b"b", producer="p", sequence=1, expected_offset=1)).first_offset == 1
     # And a retry is recognised although what it expected is long past
     assert (await push(world.store, "q", b"b", producer="p", sequence=1, expected_offset=1)).duplicate
+
+
+@pytest.mark.parametrize("where", ["memory", "journal", "cold", "cold after a restart"])
+async def test_another_payload_under_the_same_identity_is_a_conflict_wherever_the_first_one_is(
+    world: World, where: str
+) -> None:
+    # Given pushes under an identity
+    first = await push(world.store, "q", b"a", b"b", producer="p", sequence=0)
+    await push(world.store, "q", b"c", producer="p", sequence=1)
+    if where.startswith("cold"):
+        await world.store.seal("q")
+    if where in {"journal", "cold after a restart"}:
+        await world.restart()
+    # When the identity comes again with something else: another value, fewer, more, a key
+    for values in ([b"a", b"x"], [b"a"], [b"a", b"b", b"c"]):
+        with pytest.raises(Conflict, match=r"pushed other elements as sequence 0 before, at offsets 0\.\.1"):
+            await push(world.store, "q", *values, producer="p", sequence=0)
+    keyed = payload("bytes", [b"a", b"b"], [b"k", None])
+    with pytest.raises(Conflict, match="other elements"):
+        await world.store.push("q", keyed, producer="p", sequence=0)
+    # Then nothing was written, and a true retry has the first receipt but for its flag
+    assert (await world.store.get_queue("q")).next_offset == 3
+    again = await push(world.store, "q", b"a", b"b", producer="p", sequence=0)
+    assert again == replace(first, duplicate=True)
+    assert (await push(world.store, "q", b"d", producer="p", sequence=2)).first_offset == 3
+
+
+async def test_another_payload_beside_the_first_one_is_a_conflict_as_well(world: World) -> None:
+    pushes = [push(world.store, "q", value, producer="p", sequence=0) for value in (b"a", b"b", b"a")]
+    outcomes = await asyncio.gather(*pushes, return_exceptions=True)
+    assert [type(outcome).__name__ for outcome in outcomes] == ["Receipt", "Conflict", "Receipt"]
+    assert [e.value for e in await read_all(world.store, "q")] == [b"a"]
+
+
+@pytest.mark.parametrize("stage", ["ready", "written", "synced"])
+async def test_a_repeated_receipt_equals_the_first_but_for_its_flag(world: World, stage: Stage) -> None:
+    batch = payload("bytes", [b"a"])
+    first = await world.store.push("q", batch, producer="p", sequence=0, stage=stage)
+    world.clock.advance(5)
+    again = await world.store.push("q", batch, producer="p", sequence=0, stage=stage)
+    assert again == replace(first, duplicate=True)
+    assert first.stage == stage
+
+
+async def test_headers_count_as_well_and_forms_of_arrow_do_not(world: World) -> None:
+    labelled = payload("bytes", [b"a", b"b"], None, [{"h": b"1"}, None])
+    await world.store.push("q", labelled, producer="p", sequence=0)
+    await world.store.seal("q")
+    large = labelled.set_column(1, "value", labelled.column("value").cast(pa.large_binary()))
+    assert (await world.store.push("q", large, producer="p", sequence=0)).duplicate
+    other = payload("bytes", [b"a", b"b"], None, [{"h": b"2"}, None])
+    with pytest.raises(Conflict, match="other elements"):
+        await world.store.push("q", other, producer="p", sequence=0)
+
+
+async def test_a_retry_whose_elements_cannot_be_read_is_believed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await push(world.store, "q", b"a", producer="p", sequence=0)
+
+    async def read(*_: object) -> AsyncIterator[pa.RecordBatch]:
+        for _batch in ["the first one"]:
+            raise Unavailable("the cold store does not answer")
+        yield pa.record_batch({})
+
+    monkeypatch.setattr(world.store._reading, "read", read)
+    assert await push(world.store, "q", b"a", producer="p", sequence=0) == replace(first, duplicate=True)

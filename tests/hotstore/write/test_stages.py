@@ -151,7 +151,7 @@ async def test_a_duplicate_of_an_unsynced_push_waits_for_it(gated: Gated) -> Non
         assert not twins[1].done(), "a duplicate has nothing in memory of its own"
     one, two = await asyncio.gather(*twins)
     assert (one.first_offset, one.duplicate) == (0, False)
-    assert (two.first_offset, two.duplicate, two.stage) == (0, True, "synced")
+    assert (two.first_offset, two.duplicate, two.stage) == (0, True, "ready"), "the stage that was asked for"
 
 
 async def test_pushes_that_come_while_the_disk_works_share_the_next_write(gated: Gated) -> None:

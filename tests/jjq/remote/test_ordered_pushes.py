@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -123,6 +124,16 @@ async def test_a_push_that_is_wrong_fails_and_those_behind_it_fail_cleanly(jjq: 
     await jjq.remote.push("orders", values(b"1"), producer="p", sequence=1)
     await jjq.remote.push("orders", values(b"2"), producer="p", sequence=2)
     assert await stored(jjq.store) == [b"0", b"x", b"1", b"2"]
+
+
+async def test_other_elements_under_the_same_identity_are_refused(jjq: Served) -> None:
+    await jjq.remote.create_queue("orders")
+    first = await jjq.remote.push("orders", values(b"a"), producer="p", sequence=0)
+    with pytest.raises(Conflict, match="pushed other elements as sequence 0 before"):
+        await jjq.remote.push("orders", values(b"b"), producer="p", sequence=0)
+    again = await jjq.remote.push("orders", values(b"a"), producer="p", sequence=0)
+    assert again == replace(first, duplicate=True)
+    assert await stored(jjq.store) == [b"a"]
 
 
 async def test_an_unknown_queue_fails_every_push_to_it(jjq: Served) -> None:
