@@ -97,8 +97,6 @@ class Subscription:
     def __next__(self) -> Element:
         while (element := self._cursor.give()) is None:
             self._portal.run(self._made.turn())
-        if self._cursor.is_due():
-            self._portal.submit(self._made.note())
         return element
 
     def batches(self) -> Iterator[pa.RecordBatch]:

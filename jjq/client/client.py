@@ -33,7 +33,7 @@ from jjq.client.payload import Headers, Keys, to_payload
 from jjq.client.producer import Producer
 from jjq.client.replay import Replay
 from jjq.client.resumable_pop import Pops
-from jjq.client.subscription import Subscription
+from jjq.client.subscription import CONFIRM_EVERY_SECONDS, Subscription
 
 Sub = SubscriberInfo | str
 
@@ -263,14 +263,23 @@ class Client:
         self._producers.add(made)
         return made
 
-    def subscribe(self, subscriber: Sub) -> Subscription:
-        """Elements as they come, prefetched, confirmed as the consumer goes on."""
+    def subscribe(
+        self, subscriber: Sub, *, confirm_every: float | None = CONFIRM_EVERY_SECONDS
+    ) -> Subscription:
+        """Elements as they come, prefetched, confirmed as the consumer goes on.
+
+        An element counts as handled when the next one is asked for. What is handled is confirmed at the end of a
+        batch and every `confirm_every` seconds: if the program dies, elements of the last second may come again.
+        With None nothing is confirmed but by the subscription's `confirm()`.
+        """
         name = _id(subscriber)
+        if confirm_every is not None and not number("confirm_every", confirm_every) > 0:
+            raise InvalidInput(f"confirm_every is {confirm_every}: give seconds above 0, or None")
         if isinstance(self._store, _Streaming):
             deliveries: Deliveries = self._store.subscribe(name)
         else:
             deliveries = self._deliver(name)
-        made = Subscription(deliveries, self._clock, self._subscription_closed)
+        made = Subscription(deliveries, self._clock, self._subscription_closed, confirm_every)
         self._subscriptions[made] = name
         return made
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from coldstore.shared.errors import Conflict, JjqError, NotFound
+import jjq
+from coldstore.shared.errors import Conflict, InvalidInput, JjqError, NotFound
 from jjq.client.client import Client
 from jjq.client.subscription import Subscription
 from tests.jjq.client.faulty import FaultyStore, lost, until
+from tests.servers.jjq_server import JjqServer
+from tests.servers.waiting import wait_until
 
 
 async def prepared(client: Client, count: int = 10) -> None:
@@ -30,6 +36,13 @@ def numbers(first: int, end: int) -> list[bytes]:
 
 async def offset(client: Client) -> int:
     return (await client.get_subscriber("orders/s")).offset
+
+
+async def reached(client: Client, wanted: int) -> None:
+    """Return when so much is confirmed."""
+    async with asyncio.timeout(20):
+        while await offset(client) != wanted:  # noqa: ASYNC110 - only asking tells
+            await asyncio.sleep(0.01)
 
 
 async def test_elements_come_in_order_also_those_pushed_later(client: Client) -> None:
@@ -189,3 +202,62 @@ async def test_confirmations_become_one_while_one_is_under_way(faulty: FaultySto
         await subscription.confirm()
     assert faulty.calls["confirm"] <= 3
     assert await offset(client) == 10
+
+
+async def test_what_is_handled_is_confirmed_by_time_though_the_consumer_asks_for_no_more(
+    client: Client,
+) -> None:
+    await prepared(client)
+    async with client.subscribe("orders/s") as subscription:
+        await take(subscription, 4)  # of one batch; the fourth is being handled, for long
+        await reached(client, 3)
+        assert await take(subscription, 1) == numbers(4, 5)
+
+
+async def test_a_consumer_that_never_waits_is_confirmed_by_time_as_well(client: Client) -> None:
+    await prepared(client, 3_000)
+    async with client.subscribe("orders/s", confirm_every=0.001) as subscription:
+        await take(subscription, 2_000)
+        await reached(client, 1_999)
+
+
+async def test_without_a_time_only_confirm_confirms(client: Client) -> None:
+    await prepared(client)
+    async with client.subscribe("orders/s", confirm_every=None) as subscription:
+        await take(subscription, 10)
+        await client.push("orders", numbers(10, 12))
+        await take(subscription, 1)  # of the next batch
+    assert await offset(client) == 0
+    async with client.subscribe("orders/s", confirm_every=None) as subscription:
+        await take(subscription, 5)
+        await subscription.confirm()
+        await take(subscription, 2)
+    assert await offset(client) == 5
+
+
+@pytest.mark.parametrize("every", [0, -1.0, float("nan")])
+async def test_a_time_to_confirm_is_positive(client: Client, every: float) -> None:
+    with pytest.raises(InvalidInput, match="confirm_every"):
+        client.subscribe("orders/s", confirm_every=every)
+
+
+def test_a_program_that_is_killed_goes_on_where_it_was_a_second_before(
+    server: JjqServer, tmp_path: Path
+) -> None:
+    """It took elements more quickly than it was to confirm them, and hangs in one of them when it is killed."""
+    with jjq.connect(server.address) as client:
+        client.create_queue("orders")
+        client.create_subscriber("orders", "s", "beginning")
+        client.push("orders", numbers(0, 3_000))
+        code = (
+            f"import jjq, threading; s = jjq.connect({server.address!r}).subscribe('orders/s');"
+            "[next(s) for _ in range(1_500)]; threading.Event().wait()"
+        )
+        consumer = subprocess.Popen([sys.executable, "-c", code])
+        try:
+            wait_until(lambda: client.get_subscriber("orders/s").offset == 1_499, "it is confirmed", 60.0)
+        finally:
+            consumer.kill()
+            consumer.wait()
+        with client.subscribe("orders/s") as subscription:
+            assert next(subscription).offset == 1_499
