@@ -3,6 +3,9 @@
 The range is resolved and the blocks are chosen here, in the driver, from their metadata. So errors are
 raised here too, and the frame goes on showing the same elements. Files that Spark cannot reach (S3 without
 hadoop-aws), the tail of a server, and reads that skip damage go through `format("jjq")`.
+
+A filter of the frame prunes a native scan as it does every Parquet scan, and nothing else. One that is given
+here as `where` prunes all ways of reading: it is known before anything is planned, and belongs to this frame alone.
 """
 
 from __future__ import annotations
@@ -15,13 +18,14 @@ from typing import TYPE_CHECKING
 
 from coldstore.block.read import COLUMNS
 from coldstore.objects.settings import S3Settings
+from jjq.spark.condition import EVERYTHING, judge
 from jjq.spark.options import OnDamage, Options
 from jjq.spark.scan.native import absolute, reachable, scan
 from jjq.spark.scan.plan import Span, View
 from jjq.spark.source import register
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from jjq.remote.settings import ClientTls
 
@@ -33,6 +37,7 @@ def read(
     start: str = "beginning",
     end: str = "end",
     *,
+    where: str | Column | None = None,
     columns: Sequence[str] = COLUMNS,
     server: str | None = None,
     on_damage: OnDamage = "fail",
@@ -42,7 +47,9 @@ def read(
     """The elements of a queue from `start` up to, not including, `end`, as they are at this moment.
 
     `root` is a cold store: a folder, or s3://BUCKET/PREFIX. With `server` the elements that are not there
-    yet are included. `on_damage="skip"` leaves damaged blocks out and says which (`jjq.spark.skipped`).
+    yet are included. `where` is a condition as for `DataFrame.where`, also on columns that are not chosen;
+    blocks that cannot hold such an element are not opened. `on_damage="skip"` leaves damaged blocks out and
+    says which (`jjq.spark.skipped`).
     """
     options = Options(
         queue=queue,
@@ -56,15 +63,20 @@ def read(
         tls=tls,
     )
     with closing(View(options)) as view:
-        span = view.span()
+        judged = EVERYTHING if where is None else judge(spark, where, view.settings.content)
+        span = judged.bounds.within(view.span())
+        needed = tuple(name for name in COLUMNS if name in {*options.columns, *judged.columns})
+        asked = replace(options, columns=needed, times=judged.bounds.times)
         base = reachable(spark, options.root or "") if on_damage == "fail" else None
         if base is None:
-            return _sourced(spark, options, span)
-        border = max(span.start, min(span.end, view.cold_next))
-        frame = scan(spark, view, Span(span.start, border), base).select(*options.columns)
-    if border == span.end:
-        return frame
-    return frame.unionAll(_sourced(spark, replace(options, root=None), Span(border, span.end)))
+            frame = _sourced(spark, asked, span)
+        else:
+            border = max(span.start, min(span.end, view.cold_next))
+            frame = scan(spark, view, Span(span.start, border), base, judged.bounds.times).select(*needed)
+            if border < span.end:
+                tail = _sourced(spark, replace(asked, root=None), Span(border, span.end))
+                frame = frame.unionAll(tail)
+    return (frame if where is None else frame.where(where)).select(*options.columns)
 
 
 def _sourced(spark: SparkSession, options: Options, span: Span) -> DataFrame:

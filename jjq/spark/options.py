@@ -8,6 +8,8 @@
     on_damage       fail (the default) or skip: leave out what is damaged, and say what was left out
     partition_bytes stored bytes that one task reads
     timeout         seconds that a call to the server may take, with all its attempts
+    push_filters    none (the default), or once: Spark hands over its filters, and they stay with the frame
+    times           SINCE,UNTIL in microseconds: what has no element of these times is not opened (frame.py)
     s3_endpoint, s3_region, s3_addressing, s3_access_key, s3_secret_key, s3_session_token
     tls_authority, tls_certificate, tls_key   paths, present on every executor
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from jjq.remote.settings import ClientTls
 
 OnDamage = Literal["fail", "skip"]
+PushFilters = Literal["none", "once"]
 
 _S3: Final = ("endpoint", "region", "addressing", "access_key", "secret_key", "session_token")
 _TLS: Final = ("authority", "certificate", "key")
@@ -49,6 +52,8 @@ NAMES: Final = (
     *(f"s3_{name}" for name in _S3),
     *(f"tls_{name}" for name in _TLS),
 )
+# Of tables alone, which streams and sinks refuse.
+TABLE_NAMES: Final = ("push_filters", "times")
 # Of streams alone (ratelimit.py); with the capitals that users of Kafka give them.
 STREAM_NAMES: Final = ("maxoffsetspertrigger", "maxbytespertrigger")
 # Spark's own, which it hands on to every source and sink.
@@ -68,6 +73,8 @@ class Options:
     on_damage: OnDamage = "fail"
     partition_bytes: int = PARTITION_BYTES_DEFAULT
     timeout: float = CALL_SECONDS
+    push_filters: PushFilters = "none"
+    times: tuple[int, int] | None = None
     s3: S3Settings = field(default_factory=S3Settings)
     tls: ClientTls | None = None
 
@@ -79,6 +86,8 @@ class Options:
             start_points.parse(point)
         if self.on_damage not in get_args(OnDamage):
             raise InvalidInput(f"on_damage is {self.on_damage!r}: use fail or skip")
+        if self.push_filters not in get_args(PushFilters):
+            raise InvalidInput(f"push_filters is {self.push_filters!r}: use none or once")
         if self.partition_bytes < PARTITION_BYTES_MIN:
             raise InvalidInput(
                 f"partition_bytes is {self.partition_bytes}: use at least {PARTITION_BYTES_MIN}"
@@ -99,13 +108,15 @@ class Options:
             raise InvalidInput(f"option {unknown[0][:40]!r} is not known: use {', '.join([*NAMES, *also])}")
         if not said.get("queue"):
             raise InvalidInput("option queue is missing: give the name or the id of a queue")
-        plain = ("root", "server", "queue", "start", "end", "on_damage")
+        plain = ("root", "server", "queue", "start", "end", "on_damage", "push_filters")
         chosen: dict[str, Any] = {name: said[name] for name in plain if said.get(name)}
         if said.get("columns"):
             chosen["columns"] = tuple(name.strip() for name in said["columns"].split(","))
         for name in ("partition_bytes", "timeout"):
             if said.get(name):
                 chosen[name] = _number(name, said[name])
+        if said.get("times"):
+            chosen["times"] = _times(said["times"])
         return cls(**chosen, s3=_s3(said), tls=_tls(said))
 
     def said(self) -> dict[str, str]:
@@ -119,6 +130,8 @@ class Options:
             "columns": ",".join(self.columns),
             "on_damage": self.on_damage,
             "partition_bytes": self.partition_bytes,
+            "push_filters": None if self.push_filters == "none" else self.push_filters,
+            "times": None if self.times is None else ",".join(map(str, self.times)),
             **{f"s3_{name}": getattr(self.s3, name) for name in _S3},
             **({} if self.tls is None else {f"tls_{name}": getattr(self.tls, name) for name in _TLS}),
         }
@@ -126,9 +139,16 @@ class Options:
 
 
 def _number(name: str, text: str) -> int:
-    if not text.isdecimal() or not text.isascii() or len(text) > 18:
+    if not text.isdecimal() or not text.isascii() or len(text) > 19:
         raise InvalidInput(f"{name} is {text[:40]!r}: use a whole number")
     return int(text)
+
+
+def _times(text: str) -> tuple[int, int]:
+    since, _, until = text.partition(",")
+    for number in (since, until):
+        _number("times", number.removeprefix("-"))
+    return int(since), int(until)
 
 
 def _s3(said: Mapping[str, str]) -> S3Settings:

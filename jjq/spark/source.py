@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from jjq.spark.faults import one_line
+from jjq.spark.interpreter import use_this_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from jjq.spark.scan.plan import Span
-
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 class JjqDataSource(DataSource):
@@ -40,10 +39,10 @@ class JjqDataSource(DataSource):
             return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from jjq.spark.scan.reader import Reader
+        from jjq.spark.scan.reader import reader
 
         with one_line():
-            return Reader(self.options, schema, self._span)
+            return reader(self.options, schema, self._span)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from jjq.spark.stream.stream import StreamReader
@@ -65,6 +64,9 @@ class JjqDataSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("jjq")` known to this session, with filters pushed down to blocks and row groups."""
-    spark.conf.set(PUSHDOWN, "true")
+    """Make `format("jjq")` known to this session, and see to it that its workers run a Python that has jjq.
+
+    No setting of the session is changed.
+    """
+    use_this_python(spark)
     spark.dataSource.register(JjqDataSource)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from coldstore.shared import failpoint
 from coldstore.shared.chance import SystemChance
 from coldstore.shared.errors import JjqError
+from jjq.spark.interpreter import use_this_python
 from jjq.spark.jobs.failure import Failure, spark_failed
 from jjq.spark.jobs.limits import LOOK_SECONDS, TASKS_PER_CORE
 
@@ -45,6 +46,7 @@ def run(
 
     `work` and items are pickled: functions of a module, perhaps with arguments bound, and plain values.
     """
+    use_this_python(spark)
     context = spark.sparkContext
     done = context.accumulator(0)
     count = min(len(items), TASKS_PER_CORE * context.defaultParallelism)

@@ -17,6 +17,7 @@ from coldstore.layout.metadata import block_id
 from coldstore.objects.settings import S3Settings
 from jjq.spark.limits import NAMED_FILES_MAX
 from jjq.spark.scan.files import data_files
+from jjq.spark.scan.partition import Times
 from jjq.spark.scan.plan import Span, View
 from jjq.spark.schema import spark_schema
 
@@ -50,10 +51,10 @@ def _knows_s3a(spark: SparkSession) -> bool:
     return False
 
 
-def scan(spark: SparkSession, view: View, span: Span, base: str) -> DataFrame:
-    """The elements of cold blocks inside `span`, with all columns."""
+def scan(spark: SparkSession, view: View, span: Span, base: str, times: Times | None = None) -> DataFrame:
+    """The elements of cold blocks inside `span`, with all columns; those of other `times` may be left out."""
     schema = spark_schema(view.settings.content)
-    slices = view.slices(span)
+    slices = view.slices(span, times)
     if not slices:
         return spark.createDataFrame([], schema)
     files = data_files(slices, view.shelf)

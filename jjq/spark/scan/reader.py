@@ -1,7 +1,8 @@
-"""Reading a range of a queue as a table: filters on offset and timestamp decide which blocks are opened.
+"""Reading a range of a queue as a table. The options decide which blocks are opened; Spark filters what they hold.
 
-Spark tells a Python source which filters there are but not which columns are used, so columns are
-chosen by the option `columns`, or by a schema given to Spark.
+Spark 4.3 keeps the filters that it once pushed into a Python source, and uses them for every later query of
+the same frame. So the reader takes none, unless the user says that the frame is used once. Spark does not
+tell a Python source which columns are used: the option `columns` chooses them, or a schema given to Spark.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from pyspark.sql.datasource import DataSourceReader, Filter
 from pyspark.sql.types import StructType
 
 from jjq.spark.faults import one_line
-from jjq.spark.options import STREAM_NAMES, Options
+from jjq.spark.options import STREAM_NAMES, TABLE_NAMES, Options
 from jjq.spark.scan.bounds import Bounds
-from jjq.spark.scan.partition import Partition
+from jjq.spark.scan.partition import Partition, Times
 from jjq.spark.scan.plan import Span, View
 from jjq.spark.schema import arrow_schema, spark_schema
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 def found(given: Mapping[str, str]) -> tuple[StructType, Span | None]:
     """The schema of the queue that the options name, without the columns that they leave out; and the range
     that they mean at this moment, where that is certain."""
-    options = Options.parse(given, also=STREAM_NAMES)
+    options = Options.parse(given, also=(*STREAM_NAMES, *TABLE_NAMES))
     with closing(View(options)) as view:
         # A stream begins there only once; the subscriber may be gone when it is started again.
         span = None if options.start.startswith("subscriber:") else view.span()
@@ -39,14 +40,11 @@ class Reader(DataSourceReader):
     """One query: planned in a Python process of the driver, read on executors."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType, span: Span | None = None) -> None:
-        self._options = Options.parse(given)
+        self._options = Options.parse(given, also=TABLE_NAMES)
         self._asked = schema
         self._span = span
-        self._bounds = Bounds()
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        self._bounds, left = self._bounds.narrowed(filters)
-        return left
+        times = self._options.times
+        self._bounds = Bounds(times=None if times is None else Times(*times))
 
     def partitions(self) -> list[InputPartition]:
         with one_line(), closing(View(self._options)) as view:
@@ -59,3 +57,17 @@ class Reader(DataSourceReader):
         if isinstance(partition, Partition):
             with one_line():
                 yield from partition.batches()
+
+
+class OnceReader(Reader):
+    """One query of a frame that is used once: filters on offset and timestamp leave out blocks and row groups."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self._bounds, left = self._bounds.narrowed(filters)
+        return left
+
+
+def reader(given: Mapping[str, str], schema: StructType, span: Span | None) -> Reader:
+    """The reader that the options ask for. Spark looks for `pushFilters` in its class, so there are two."""
+    once = Options.parse(given, also=TABLE_NAMES).push_filters == "once"
+    return (OnceReader if once else Reader)(given, schema, span)

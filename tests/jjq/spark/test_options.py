@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coldstore.shared.errors import InvalidInput
-from jjq.spark.options import Options
+from jjq.spark.options import TABLE_NAMES, Options
 
 HERE = {"root": "/somewhere", "queue": "orders"}
 
@@ -44,6 +44,7 @@ def test_secrets_are_not_shown() -> None:
         (HERE | {"start": "yesterday"}, "starting point 'yesterday' is not known"),
         (HERE | {"end": "time:2026-01-31T12:00:00"}, "has no zone"),
         (HERE | {"on_damage": "ignore"}, "on_damage is 'ignore': use fail or skip"),
+        (HERE | {"push_filters": "once"}, "option 'push_filters' is not known"),
         (HERE | {"partition_bytes": "many"}, "partition_bytes is 'many': use a whole number"),
         (HERE | {"partition_bytes": "7"}, "partition_bytes is 7: use at least 65536"),
         (HERE | {"columns": "value,colour"}, "choose from offset, timestamp, key, value, headers"),
@@ -58,6 +59,14 @@ def test_what_is_wrong_is_said_in_one_line(given: dict[str, Any], said: str) -> 
         Options.parse(given)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_options_of_tables_are_read_and_said_again() -> None:
+    found = Options.parse(HERE | {"push_filters": "once", "times": "-5,7"}, also=TABLE_NAMES)
+    assert (found.push_filters, found.times) == ("once", (-5, 7))
+    assert Options.parse(found.said(), also=TABLE_NAMES) == found
+    with pytest.raises(InvalidInput, match="push_filters is 'true': use none or once"):
+        Options.parse(HERE | {"push_filters": "true"}, also=TABLE_NAMES)
 
 
 def test_a_caller_may_know_more_options() -> None:
