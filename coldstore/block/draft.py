@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from coldstore import lists
 from coldstore.shared import batch, limits
 from coldstore.shared.batch import Content
 from coldstore.shared.errors import InvalidInput
@@ -56,7 +57,7 @@ def draft(elements: pa.RecordBatch | pa.Table, content: Content) -> Draft:
         )
     for name in ("offset", "timestamp", "value"):
         if table.column(name).null_count:
-            position = pc.index(table.column(name).is_null(), True).as_py()
+            position = pc.index(table.column(name).is_null(), lists.scalar(True, pa.bool_())).as_py()
             raise InvalidInput(f"element {position}: its {name} is null", position=position)
     first = table.column("offset")[0].as_py()
     _check_dense(table.column("offset"), first)
@@ -78,7 +79,7 @@ def _check_dense(offsets: pa.ChunkedArray, first: int) -> None:
         raise InvalidInput(f"element 0: its offset is {first}; offsets start at 0", position=0)
     position = 0
     for chunk in offsets.chunks:
-        wrong = _first_wrong(chunk.to_numpy(), first + position)
+        wrong = _first_wrong(lists.numbers(chunk), first + position)
         if wrong is not None:
             at = position + wrong
             raise InvalidInput(

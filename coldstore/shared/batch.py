@@ -22,6 +22,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from coldstore import lists
+from coldstore.headers import check_header_counts, header_bytes, refuse_null_headers, refuse_reserved
 from coldstore.shared import limits
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.null_columns import absent
@@ -112,11 +114,11 @@ def _pairs(headers: Sequence[Mapping[str, bytes] | None]) -> list[list[tuple[str
 
 def _column(name: str, items: Sequence[Any], wanted: pa.DataType) -> pa.Array:
     try:
-        return pa.array(items, type=wanted)
+        return lists.array(items, wanted)
     except (pa.ArrowException, TypeError, ValueError, OverflowError, UnicodeError):
         for position, item in enumerate(items):
             try:
-                pa.array([item], type=wanted)
+                lists.array([item], wanted)
             except (pa.ArrowException, TypeError, ValueError, OverflowError, UnicodeError) as error:
                 raise InvalidInput(
                     f"element {position}: its {name} is {_shown(item)}, which is not {wanted} ({_line(error)})",
@@ -147,7 +149,8 @@ def check_payload(batch: pa.RecordBatch, content: Content) -> pa.RecordBatch:
     _refuse_null(values)
     plain = headers.null_count == rows
     if not plain:
-        _refuse_null_headers(headers)
+        refuse_null_headers(headers)
+        refuse_reserved(headers)
     # All buffers together are small, so nothing in them can be over a limit; else it is worth a look.
     if not plain or batch.get_total_buffer_size() > limits.ELEMENT_BYTES_MAX:
         _check_sizes(batch)
@@ -221,32 +224,11 @@ def _first_bad_text(column: pa.Array) -> int:
 
 def _refuse_null(values: pa.Array) -> None:
     if values.null_count:
-        position = pc.index(values.is_null(), True).as_py()
+        position = pc.index(values.is_null(), lists.scalar(True, pa.bool_())).as_py()
         raise InvalidInput(
             f"element {position}: its value is null; an empty value is allowed, a missing one is not",
             position=position,
         )
-
-
-def _refuse_null_headers(headers: pa.MapArray) -> None:
-    position = _first_null_header(headers)
-    if position is not None:
-        raise InvalidInput(
-            f"element {position}: a header's name or value is null; leave it out", position=position
-        )
-
-
-def _first_null_header(headers: pa.MapArray) -> int | None:
-    if not headers.keys.null_count and not headers.items.null_count:
-        return None
-    # Nulls may hide in null maps, or outside of this slice. `keys` and `items` may be those of the whole, see below.
-    nulls = pc.or_(headers.keys.is_null(), headers.items.is_null()).to_numpy(zero_copy_only=False)
-    offsets = headers.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
-    offsets -= 0 if len(nulls) >= offsets.max(initial=0) else offsets.min(initial=0)
-    places = np.searchsorted(offsets, np.flatnonzero(nulls), side="right") - 1
-    places = places[(places >= 0) & (places < len(headers))]
-    found = places[headers.is_valid().to_numpy(zero_copy_only=False)[places]]
-    return int(found[0]) if len(found) else None
 
 
 def _check_sizes(batch: pa.RecordBatch) -> None:
@@ -266,52 +248,19 @@ def _check_sizes(batch: pa.RecordBatch) -> None:
             f"split it, for instance before element {position}",
             position=position,
         )
-    _check_header_counts(batch.column("headers"))
-
-
-def _check_header_counts(headers: pa.MapArray) -> None:
-    if headers.null_count == len(headers):
-        return
-    counts = pc.fill_null(_list_lengths(headers), 0).to_numpy(zero_copy_only=False)
-    most = int(counts.argmax())
-    if counts[most] > limits.HEADERS_MAX:
-        raise InvalidInput(
-            f"element {most}: it has {counts[most]} headers; at most {limits.HEADERS_MAX} are allowed",
-            position=most,
-        )
-
-
-def _list_lengths(headers: pa.MapArray) -> pa.Array:
-    return pc.list_value_length(
-        headers.cast(pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
-    )
+    check_header_counts(batch.column("headers"))
 
 
 def element_bytes(batch: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Bytes of each element: key, value, and the names and values of its headers."""
-    sizes: np.ndarray[Any, np.dtype[np.int64]]
-    sizes = pc.binary_length(batch.column("value")).to_numpy(zero_copy_only=False).astype(np.int64)
+    sizes = lists.numbers(pc.binary_length(batch.column("value")))
     key = batch.column("key")
     if key.null_count < len(key):
-        sizes += pc.fill_null(pc.binary_length(key), 0).to_numpy(zero_copy_only=False)
+        sizes = sizes + lists.numbers(pc.binary_length(key))
     headers = batch.column("headers")
     if headers.null_count < len(headers):
-        sizes += _header_bytes(headers)
+        sizes = sizes + header_bytes(headers)
     return sizes
-
-
-def _header_bytes(headers: pa.MapArray) -> np.ndarray[Any, np.dtype[np.int64]]:
-    # `keys` and `items` are the children whole, whatever slice of the map this is; `offsets` is sliced.
-    names = pc.binary_length(headers.keys).to_numpy(zero_copy_only=False).astype(np.int64)
-    values = pc.fill_null(pc.binary_length(headers.items), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-    ends = np.concatenate([[0], np.cumsum(names + values)])
-    offsets = headers.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
-    offsets = offsets - (0 if len(ends) > offsets.max(initial=0) else offsets.min(initial=0))
-    sizes = np.diff(ends[offsets])
-    counted: np.ndarray[Any, np.dtype[np.int64]] = np.where(
-        headers.is_valid().to_numpy(zero_copy_only=False), sizes, 0
-    )
-    return counted
 
 
 def raw_bytes(batch: pa.RecordBatch | pa.Table) -> int:

@@ -24,6 +24,7 @@ ELEMENT_BYTES_MAX: Final = 8 * MIB  # key + value + headers of one element
 BATCH_BYTES_MAX: Final = 16 * MIB
 BATCH_ELEMENTS_MAX: Final = 1_000_000
 HEADERS_MAX: Final = 1_000  # headers of one element
+COLUMN_BYTES_MAX: Final = 2**31 - 1  # of an Arrow column, whose offsets have 32 bits
 MESSAGE_BYTES_MAX: Final = BATCH_BYTES_MAX + 1 * MIB  # a batch, its framing and its metadata on the wire
 PRODUCER_RECEIPTS_MAX: Final = 64  # pushes of one idempotent producer that may be in flight, and retried
 READ_BATCH_BYTES: Final = 4 * MIB  # what one reply, or one step of a replay, aims at

@@ -32,4 +32,4 @@ def absent(count: int, kind: pa.DataType) -> pa.Array:
 
 @cache
 def _no_entries(kind: pa.MapType) -> pa.Array:
-    return pa.array([], pa.struct([kind.key_field, kind.item_field]))
+    return pa.nulls(0, pa.struct([kind.key_field, kind.item_field]))

@@ -13,6 +13,7 @@ from typing import Final, Literal
 import duckdb
 import pyarrow as pa
 
+from coldstore import lists
 from coldstore.shared import failpoint
 from coldstore.shared.batch import TIMESTAMP
 from coldstore.shared.errors import InvalidInput
@@ -87,12 +88,12 @@ def incoming(
     """What one write brings, by the names under which the statements know it."""
     if not (queues.schema.equals(QUEUES) and subscribers.schema.equals(SUBSCRIBERS)):
         raise InvalidInput("catalog rows must have the schemas catalog.QUEUES and catalog.SUBSCRIBERS")
-    written = pa.array([written_us], pa.int64()).cast(TIMESTAMP)
+    checkpoint = {"format": [FORMAT], "journal_sequence": [sequence], "written": [written_us]}
     return {
         "new_queues": queues,
         "new_subscribers": subscribers,
-        "new_checkpoint": pa.table([[FORMAT], [sequence], written], schema=_CHECKPOINT),
-        "gone": pa.table([list(gone)], schema=_IDS),
+        "new_checkpoint": lists.table(checkpoint, _CHECKPOINT),
+        "gone": lists.table({"id": list(gone)}, _IDS),
     }
 
 

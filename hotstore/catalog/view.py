@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
+from coldstore import lists
 from hotstore.catalog.catalog import Catalog, Outcome
 from hotstore.catalog.tables import QUEUES, SUBSCRIBERS
 from hotstore.queue.queue import HotQueue
@@ -94,7 +95,7 @@ class CatalogView:
 
 def queue_table(queues: Iterable[HotQueue]) -> pa.Table:
     infos = [queue.info() for queue in queues]
-    columns = {
+    columns: dict[str, list[Any]] = {
         "id": [i.id for i in infos],
         "name": [i.name for i in infos],
         "content": [i.content for i in infos],
@@ -105,12 +106,12 @@ def queue_table(queues: Iterable[HotQueue]) -> pa.Table:
         "next_offset": [i.next_offset for i in infos],
         "cold_offset": [i.cold_offset for i in infos],
     }
-    return pa.table(columns, schema=QUEUES)
+    return lists.table(columns, QUEUES)
 
 
 def subscriber_table(subscribers: Sequence[Subscriber]) -> pa.Table:
     places = [s.durable for s in subscribers]
-    columns = {
+    columns: dict[str, list[Any]] = {
         "id": [s.id for s in subscribers],
         "name": [s.name for s in subscribers],
         "queue_id": [s.queue.settings.id for s in subscribers],
@@ -121,4 +122,4 @@ def subscriber_table(subscribers: Sequence[Subscriber]) -> pa.Table:
         "created": [s.created_us for s in subscribers],
         "asleep": [s.asleep for s in subscribers],
     }
-    return pa.table(columns, schema=SUBSCRIBERS)
+    return lists.table(columns, SUBSCRIBERS)

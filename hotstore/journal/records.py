@@ -33,6 +33,7 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
+from coldstore import lists
 from coldstore.shared.errors import DataLoss
 from hotstore.journal.port import Record
 from hotstore.limits import GATHER_BYTES_MAX
@@ -134,7 +135,7 @@ def read_push(payload: memoryview, *, lone: bool = False) -> Push:
 def read_columns(push: Push, schema: pa.Schema) -> pa.RecordBatch:
     if push.lone:
         values = [[None], [push.columns.to_pybytes()], [None]]
-        columns = [pa.array(column, type=field.type) for column, field in zip(values, schema, strict=True)]
+        columns = [lists.array(column, field.type) for column, field in zip(values, schema, strict=True)]
         batch = pa.RecordBatch.from_arrays(columns, schema=schema)
     else:
         batch = pa.ipc.read_record_batch(push.columns, schema)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from coldstore import lists
 from coldstore.shared.batch import TIMESTAMP, payload_bytes, stamp_each
 from coldstore.shared.errors import check
 
@@ -195,5 +196,7 @@ def cut(batch: pa.RecordBatch, max_bytes: int) -> pa.RecordBatch:
 
 def first_at(times: pa.Array | pa.ChunkedArray, timestamp_us: int) -> int | None:
     """Index of the first time that is not before `timestamp_us`; times need not be in order."""
-    index: int = pc.index(pc.greater_equal(times, pa.scalar(timestamp_us, TIMESTAMP)), True).as_py()
+    index: int = pc.index(
+        pc.greater_equal(times, lists.scalar(timestamp_us, TIMESTAMP)), lists.scalar(True, pa.bool_())
+    ).as_py()
     return index if index >= 0 else None

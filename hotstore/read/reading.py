@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator
 
 import pyarrow as pa
 
+from coldstore import lists
 from coldstore.shared.batch import schema
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, NotFound, OutOfRange, check
@@ -161,7 +162,7 @@ class Reading:
 
 
 def _empty(queue: HotQueue) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], schema=schema(queue.content))
+    return lists.no_rows(schema(queue.content))
 
 
 async def _within(queue: HotQueue, seconds: float) -> bool:

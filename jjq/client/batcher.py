@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from coldstore.headers import RESERVED, is_reserved
 from coldstore.shared.batch import payload
 from coldstore.shared.errors import Conflict, InvalidInput, JjqError
 from coldstore.shared.limits import (
@@ -286,6 +287,9 @@ def _label_size(key: Value | None, headers: Headers | None) -> int:
         if not isinstance(headers, Mapping):
             raise InvalidInput(f"headers are a mapping of names to bytes, not {type(headers).__name__}")
         size += sum(_size(name) + _size(value) for name, value in headers.items())
+        for name in headers:
+            if isinstance(name, str) and name.startswith(RESERVED):
+                raise InvalidInput(f"the element cannot be pushed: {is_reserved(name)}")
     return size
 
 

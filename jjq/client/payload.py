@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from coldstore import lists
 from coldstore.shared.batch import Content, payload
 from coldstore.shared.errors import InvalidInput
 
@@ -53,7 +54,7 @@ def _one_batch(values: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
         raise InvalidInput(
             f"a table of {values.nbytes} bytes does not go in one push: push its batches one by one"
         )
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=values.schema)
+    return batches[0] if batches else lists.no_rows(values.schema)
 
 
 def _listed(items: Any) -> Sequence[Any]:

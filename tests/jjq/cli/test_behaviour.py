@@ -34,6 +34,7 @@ def one_line(text: str) -> bool:
         (["pop", "{q}"], 2, "id"),
         (["push", "nope", "a"], 3, "nope"),
         (["push", "{q}", "a", "--header", "b"], 2, "NAME=VALUE"),
+        (["push", "{q}", "a", "--header", "jjq-b=1"], 2, "'jjq-b' is reserved"),
         (["push", "{q}", "a", "--file", "x"], 2, "not both"),
         (["push", "{q}", "--file", "missing"], 2, "missing"),
         (["queue", "create", "../up"], 2, "'..'"),

@@ -147,8 +147,9 @@ async def test_a_batch_of_nothing_but_bad_elements_fails_and_the_next_one_is_wri
         (b"x", {"key": 7}, "not int"),
         (b"x", {"headers": [("a", b"b")]}, "mapping"),
         (b"x", {"headers": {"a": 7}}, "not int"),
+        (b"x", {"headers": {"a": b"1", "jjq-a": b"1"}}, "'jjq-a' is reserved"),
     ],
-    ids=["value", "size", "key", "headers", "header"],
+    ids=["value", "size", "key", "headers", "header", "reserved"],
 )
 async def test_what_can_never_be_pushed_is_refused_at_once_and_hurts_nobody(
     faulty: FaultyStore, value: Any, more: dict[str, Any], why: str

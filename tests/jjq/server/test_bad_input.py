@@ -48,6 +48,22 @@ BAD: dict[str, tuple[str, Any, grpc.StatusCode, str]] = {
     "empty batch": ("Push", push(elements=pb.Elements()), INVALID, "empty"),
     "empty arrow": ("Push", push(arrow=pb.ArrowBatch()), INVALID, "Arrow"),
     "noise for arrow": ("Push", push(arrow=pb.ArrowBatch(ipc=b"noise")), INVALID, "Arrow"),
+    "reserved header": (
+        "Push",
+        push(elements=pb.Elements(elements=[pb.Element(value=b"a", headers={"jjq-lost": b"1"})])),
+        INVALID,
+        "element 0: the name of its header 'jjq-lost' is reserved",
+    ),
+    "reserved header in arrow": (
+        "Push",
+        push(
+            arrow=pb.ArrowBatch(
+                ipc=stream_of(payload("bytes", [b"a", b"b"], headers=[None, {"jjq-lost": b"1"}]))
+            )
+        ),
+        INVALID,
+        "element 1: the name of its header 'jjq-lost' is reserved",
+    ),
     "wrong column": (
         "Push",
         push(arrow=pb.ArrowBatch(ipc=stream_of(pa.RecordBatch.from_pydict({"name": [b"a"]})))),

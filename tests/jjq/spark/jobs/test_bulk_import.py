@@ -133,6 +133,11 @@ BAD: list[tuple[Change, dict[str, Any], str]] = [
     (with_null("body"), {}, "column body is null in 2 rows"),
     (with_null("n"), {}, "column n is null in 2 rows"),
     (lambda frame: frame.where("n < 0"), {}, "the source has no rows"),
+    (
+        lambda frame: frame.selectExpr("n", "body", "map('jjq-a', body) as labels"),
+        {"headers": "labels"},
+        "its header 'jjq-a' is reserved",
+    ),
 ]
 
 

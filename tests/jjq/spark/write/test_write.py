@@ -46,7 +46,6 @@ def test_rows_become_elements(spark: SparkSession, serving: Serving) -> None:
     assert {tuple(row["headers"]) for row in table} == {(("of", b"spark"),)}
 
 
-@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 def test_a_task_that_fails_after_it_pushed_adds_nothing_twice(
     spark: SparkSession, serving: Serving, tmp_path: Path
 ) -> None:
@@ -99,6 +98,15 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_is_pushed(
     assert "Traceback" not in str(caught.value)
     with pytest.raises(AnalysisException, match="no queue nowhere") as caught:
         save(frame, options | {"queue": "nowhere"})
+    assert "Traceback" not in str(caught.value)
+    assert serving.client.get_queue(queue).next_offset == 0
+
+
+def test_reserved_headers_are_refused(spark: SparkSession, serving: Serving) -> None:
+    queue = serving.new_queue()
+    frame = numbers(spark, 10).withColumn("headers", F.create_map(F.lit("jjq-of"), F.lit("spark")))
+    with pytest.raises(PySparkException, match="its header 'jjq-of' is reserved") as caught:
+        save(frame, serving.options(queue))
     assert "Traceback" not in str(caught.value)
     assert serving.client.get_queue(queue).next_offset == 0
 

@@ -1,0 +1,94 @@
+"""The headers of a batch: names and values beside the elements, as one column of maps.
+
+The keys and items of a map column are its children whole, whatever slice of it this is and whichever maps are
+null. So a look at a child may find what no element has: it is quick, and only where it finds something are the
+elements looked at. Nothing here loops over elements in Python.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from coldstore import lists
+from coldstore.shared import limits
+from coldstore.shared.errors import InvalidInput
+
+RESERVED: Final = "jjq-"  # how names begin that only jjq itself gives
+
+
+def refuse_reserved(headers: pa.MapArray) -> None:
+    """Refuse what a user may not set: readers rely on it that such a header says what jjq knows."""
+    named = pc.starts_with(headers.keys, RESERVED)
+    if not pc.any(named).as_py():
+        return
+    position = _first(headers, named)
+    if position is not None:
+        name = next(name for name, _ in headers[position].as_py() if name.startswith(RESERVED))
+        raise InvalidInput(f"element {position}: {is_reserved(name)}", position=position)
+
+
+def is_reserved(name: str) -> str:
+    """What to say of such a name."""
+    return (
+        f"the name of its header {name[:60]!r} is reserved, as are all that begin with {RESERVED!r}: "
+        "choose another one, or leave the header out"
+    )
+
+
+def refuse_null_headers(headers: pa.MapArray) -> None:
+    """Refuse a header that lacks its name or its value."""
+    if not headers.keys.null_count and not headers.items.null_count:
+        return
+    position = _first(headers, pc.or_(headers.keys.is_null(), headers.items.is_null()))
+    if position is not None:
+        raise InvalidInput(
+            f"element {position}: a header's name or value is null; leave it out", position=position
+        )
+
+
+def _first(headers: pa.MapArray, marked: pa.BooleanArray) -> int | None:
+    """The position of the first element that has a header which is `marked`."""
+    found = _sums(headers, lists.numbers(marked)) > 0
+    return int(found.argmax()) if found.any() else None
+
+
+def check_header_counts(headers: pa.MapArray) -> None:
+    """Refuse an element with more headers than are allowed."""
+    if headers.null_count == len(headers):
+        return
+    counts = lists.numbers(_list_lengths(headers))
+    most = int(counts.argmax())
+    if counts[most] > limits.HEADERS_MAX:
+        raise InvalidInput(
+            f"element {most}: it has {counts[most]} headers; at most {limits.HEADERS_MAX} are allowed",
+            position=most,
+        )
+
+
+def _list_lengths(headers: pa.MapArray) -> pa.Array:
+    return pc.list_value_length(
+        headers.cast(pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
+    )
+
+
+def header_bytes(headers: pa.MapArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Bytes of each element's headers, names and values."""
+    names = lists.numbers(pc.binary_length(headers.keys))
+    values = lists.numbers(pc.binary_length(headers.items))
+    return _sums(headers, names + values)
+
+
+def _sums(
+    headers: pa.MapArray, figures: np.ndarray[Any, np.dtype[np.int64]]
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """For each element the sum of `figures`, one of which belongs to each entry of the children."""
+    ends = np.concatenate([[0], np.cumsum(figures)])
+    # `offsets` is that of the slice, unlike the children.
+    offsets = lists.numbers(headers.offsets)
+    offsets = offsets - (0 if len(ends) > offsets.max(initial=0) else offsets.min(initial=0))
+    sums = np.diff(ends[offsets])
+    return sums if not headers.null_count else sums * lists.numbers(headers.is_valid())
