@@ -28,9 +28,8 @@ from hotstore.journal import records
 from hotstore.journal.port import Record
 from hotstore.lifecycle.loss import Losses
 from hotstore.lifecycle.seal import Sealer
-from hotstore.port import STAGES, BlockInfo, Loss, Popped, QueueInfo, Receipt, Resolved, Stage, SubscriberInfo
 from hotstore.limits import RETRY_CHECK_SECONDS
-from hotstore.port import STAGES, BlockInfo, Popped, QueueInfo, Receipt, Resolved, Stage, SubscriberInfo
+from hotstore.port import STAGES, BlockInfo, Loss, Popped, QueueInfo, Receipt, Resolved, Stage, SubscriberInfo
 from hotstore.queue.moves import chunks, commit_state
 from hotstore.queue.queue import HotQueue
 from hotstore.queue.registry import Registry, in_order

@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from coldstore import lists
-from coldstore.shared import batch, limits
+from coldstore.shared import batch, limits, lists
 from coldstore.shared.batch import Content
 from coldstore.shared.errors import InvalidInput
 

@@ -22,10 +22,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from coldstore import lists
-from coldstore.headers import check_header_counts, header_bytes, refuse_null_headers, refuse_reserved
-from coldstore.shared import limits
+from coldstore.shared import limits, lists
 from coldstore.shared.errors import InvalidInput
+from coldstore.shared.headers import check_header_counts, header_bytes, refuse_null_headers, refuse_reserved
 from coldstore.shared.null_columns import absent
 
 Content = Literal["bytes", "text", "json"]

@@ -13,8 +13,7 @@ from typing import Final, Literal
 import duckdb
 import pyarrow as pa
 
-from coldstore import lists
-from coldstore.shared import failpoint
+from coldstore.shared import failpoint, lists
 from coldstore.shared.batch import TIMESTAMP
 from coldstore.shared.errors import InvalidInput
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from coldstore import lists
+from coldstore.shared import lists
 from hotstore.catalog.catalog import Catalog, Outcome
 from hotstore.catalog.tables import QUEUES, SUBSCRIBERS
 from hotstore.queue.queue import HotQueue

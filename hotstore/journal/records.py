@@ -33,7 +33,7 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
-from coldstore import lists
+from coldstore.shared import lists
 from coldstore.shared.errors import DataLoss
 from hotstore.journal.port import Record
 from hotstore.limits import GATHER_BYTES_MAX

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from coldstore import lists
+from coldstore.shared import lists
 from coldstore.shared.batch import TIMESTAMP, payload_bytes, stamp_each
 from coldstore.shared.errors import check
 

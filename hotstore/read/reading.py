@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 
 import pyarrow as pa
 
-from coldstore import lists
+from coldstore.shared import lists
 from coldstore.shared.batch import schema
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, NotFound, OutOfRange, check

@@ -15,9 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from coldstore.headers import RESERVED, is_reserved
 from coldstore.shared.batch import payload
 from coldstore.shared.errors import Conflict, InvalidInput, JjqError
+from coldstore.shared.headers import RESERVED, is_reserved
 from coldstore.shared.limits import (
     BATCH_BYTES_MAX,
     BATCH_ELEMENTS_MAX,

@@ -13,7 +13,6 @@ from coldstore.shared.chance import Chance, SystemChance
 from coldstore.shared.clock import Clock, SystemClock
 from coldstore.shared.errors import Conflict, InvalidInput, NotFound
 from hotstore.port import BlockInfo, Loss, QueueInfo, Receipt, Stage, Store, SubscriberInfo
-from hotstore.port import BlockInfo, QueueInfo, Receipt, Stage, Store, SubscriberInfo
 from jjq.client.arguments import (
     Size,
     Start,

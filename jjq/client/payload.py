@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from coldstore import lists
+from coldstore.shared import lists
 from coldstore.shared.batch import Content, payload
 from coldstore.shared.errors import InvalidInput
 

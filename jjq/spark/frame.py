@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from coldstore.block.read import COLUMNS
 from coldstore.objects.settings import S3Settings
-from jjq.spark.condition import EVERYTHING, judge
 from jjq.spark.options import OnDamage, Options
+from jjq.spark.scan.condition import EVERYTHING, judge
 from jjq.spark.scan.native import absolute, reachable, scan
 from jjq.spark.scan.plan import Span, View
 from jjq.spark.source import register

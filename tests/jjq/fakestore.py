@@ -14,8 +14,6 @@ from coldstore.shared.batch import Content, check_content, check_payload, schema
 from coldstore.shared.clock import ManualClock
 from coldstore.shared.errors import Conflict, InvalidInput, NotFound, OutOfRange
 from hotstore.port import BlockInfo, Loss, Popped, QueueInfo, Receipt, Resolved, Stage, SubscriberInfo
-from hotstore.write.producers import Producers, Pushed, check_identity
-from hotstore.port import BlockInfo, Popped, QueueInfo, Receipt, Resolved, Stage, SubscriberInfo
 from hotstore.write.producers import Producers, Pushed, check_identity, check_retry
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from jjq.server.cluster_port import no_hint
 from jjq.server.credit import Credit
+from jjq.server.loop_steps import Turns
 from jjq.server.meter import Meter
 from jjq.server.open_streams import Streams
 from jjq.server.shutdown import Drain
@@ -68,7 +69,7 @@ async def test_elements_from_before_a_seek_are_not_sent_after_it_and_their_credi
         subscriber=SUBSCRIBER, credit=pb.Credit(elements=1), form=pb.FORM_ELEMENTS, batch_elements=2
     )
     streams = Streams(store)
-    stream = Subscription(store, streams, Drain(), no_hint, cast("Any", client), start)
+    stream = Subscription(store, streams, Drain(), Turns(), no_hint, cast("Any", client), start)
     cuts = stream._credit = CountedCuts(1, 0)
     serving = asyncio.create_task(stream.run())
     await until(lambda: client.offsets == [(0, 0)])

@@ -15,8 +15,8 @@ from coldstore.objects.port import Body
 from coldstore.shared import failpoint
 from coldstore.shared.errors import Conflict, Exhausted, Fenced, InvalidInput, JjqError, NotFound, Unavailable
 from sharding.documents import shards, tenure
+from sharding.documents.tenure import JournalKind
 from sharding.node import Member
-from sharding.ports import JournalKind
 from tests.hotstore.kit import values
 from tests.servers.waiting import wait_until
 from tests.sharding.members import BLOCK_BYTES, SLOW, Cluster, cluster, contents, push

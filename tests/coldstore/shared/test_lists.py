@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coldstore import lists
-from coldstore.lists import _made
+from coldstore.shared import lists
 from coldstore.shared.batch import HEADERS, TIMESTAMP
+from coldstore.shared.lists import _made
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 BYTES = st.binary(max_size=5)

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from coldstore import lists
-from coldstore.shared import limits
+from coldstore.shared import limits, lists
 from coldstore.shared.errors import InvalidInput
 
 RESERVED: Final = "jjq-"  # how names begin that only jjq itself gives

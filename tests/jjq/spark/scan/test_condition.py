@@ -13,13 +13,13 @@ from pyspark.sql.functions import col, lit
 import jjq.spark
 from coldstore.shared.batch import from_us, to_us
 from coldstore.shared.errors import InvalidInput
-from jjq.spark.condition import judge
 from jjq.spark.options import TABLE_NAMES, Options
 from jjq.spark.scan.bounds import Bounds
+from jjq.spark.scan.condition import judge
 from jjq.spark.scan.partition import Times
 from tests.jjq.spark.making import SECOND_US, START_US, Made, make, make_at, offsets
+from tests.jjq.spark.scan.test_reuse import s3_of
 from tests.jjq.spark.sealed import sealed
-from tests.jjq.spark.test_reuse import s3_of
 from tests.servers.s3 import S3Server
 
 if TYPE_CHECKING:
