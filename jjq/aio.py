@@ -15,7 +15,7 @@ from coldstore.objects.settings import S3Settings
 from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import SystemClock
 from hotstore.settings import HotSettings
-from jjq.client import arguments
+from jjq import arguments
 from jjq.client.client import Client
 from jjq.client.producer import Producer
 from jjq.client.push_future import Pushed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jjq.client import arguments
+from jjq import arguments
 
 
 def size(text: str | None, what: str) -> int | None:

@@ -13,7 +13,7 @@ from coldstore.shared.chance import Chance, SystemChance
 from coldstore.shared.clock import Clock, SystemClock
 from coldstore.shared.errors import Conflict, InvalidInput, NotFound
 from hotstore.port import BlockInfo, Loss, QueueInfo, Receipt, Stage, Store, SubscriberInfo
-from jjq.client.arguments import (
+from jjq.arguments import (
     Size,
     Start,
     flag,
@@ -24,8 +24,8 @@ from jjq.client.arguments import (
     text,
     whole,
 )
-from jjq.client.arguments import stage as check_stage
-from jjq.client.arguments import subscriber_id as _id
+from jjq.arguments import stage as check_stage
+from jjq.arguments import subscriber_id as _id
 from jjq.client.batcher import ProducerSettings
 from jjq.client.local_subscription import Deliveries, LocalDeliveries
 from jjq.client.payload import Headers, Keys, to_payload

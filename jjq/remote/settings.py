@@ -10,9 +10,8 @@ import grpc
 
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.limits import MESSAGE_BYTES_MAX
-from jjq import limits
+from jjq import arguments, limits
 from jjq.addresses import split_address
-from jjq.client import arguments
 from jjq.wire.services import JJQ
 
 

@@ -7,11 +7,14 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from coldstore.shared.clock import SystemClock
+from coldstore.shared.limits import MIB
 from jjq.server.cluster_port import no_hint
 from jjq.server.credit import Credit
 from jjq.server.loop_steps import Turns
 from jjq.server.meter import Meter
 from jjq.server.open_streams import Streams
+from jjq.server.outgoing import Outgoing
 from jjq.server.shutdown import Drain
 from jjq.server.subscribe import Subscription
 from jjq.v1 import jjq_pb2 as pb
@@ -26,6 +29,7 @@ class SlowClient:
 
     def __init__(self) -> None:
         self.meter = Meter("Subscribe")
+        self.outgoing = Outgoing(64 * MIB, SystemClock())
         self.gate = asyncio.Event()
         self.gate.set()
         self.begun = 0

@@ -52,7 +52,7 @@ def failed(error: JjqError) -> grpc.aio.AioRpcError:
 
 
 def test_every_kind_and_every_class_has_its_place() -> None:
-    product = {kind for kind in subclasses(JjqError) if kind.__module__.startswith("coldstore")}
+    product = {kind for kind in subclasses(JjqError) if kind.__module__ == "jjq"}
     assert {kind.error for kind in status.KINDS} == product
     assert set(KINDS) <= product
     assert {type(example) for example in EXAMPLES} == product
