@@ -34,6 +34,7 @@ from coldstore.shared.results import (
     queue_part,
 )
 from jjq.limits import CREDIT_BYTES, CREDIT_ELEMENTS, PAGE_ENTRIES, WAIT_SECONDS_MAX
+from jjq.remote.administration import RemoteAdministration
 from jjq.remote.channels import Lane, Link
 from jjq.remote.coalesce import Joining
 from jjq.remote.ordered_pushes import Pipeline
@@ -54,7 +55,7 @@ M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
 
-class RemoteStore:
+class RemoteStore(RemoteAdministration):
     """A `Store` behind one or several servers. Make it on the event loop that uses it; `close` it."""
 
     def __init__(
