@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from coldstore.shared import limits
+from coldstore.shared.backoff import Backoff
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Unavailable
@@ -36,17 +37,15 @@ class Retry:
     def run(self, doing: str, attempt: Callable[[], T]) -> T:
         """The result of the first attempt that is not `Transient`; no new one starts beyond the budget."""
         deadline = self._clock.monotonic() + self._seconds
-        backoff = limits.OBJECT_BACKOFF_SECONDS
+        backoff = Backoff(limits.OBJECT_BACKOFF_SECONDS, limits.OBJECT_BACKOFF_SECONDS_MAX, self._chance)
         while True:
             try:
                 return attempt()
             except Transient as failed:
-                # Between half and all of the backoff: spread out, yet never at once.
-                pause = backoff * (1 + self._chance.jitter()) / 2
+                pause = backoff.next_pause()
                 if self._clock.monotonic() + pause > deadline:
                     message = (
                         f"cannot {doing}: {failed}, for {self._seconds:g} s; retry when the store is back"
                     )
                     raise Unavailable(message) from failed
             self._clock.sleep(pause)
-            backoff = min(2 * backoff, limits.OBJECT_BACKOFF_SECONDS_MAX)

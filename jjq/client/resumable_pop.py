@@ -14,11 +14,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from coldstore.shared.backoff import Backoff
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, Unavailable
 from hotstore.port import Popped, Store
-from jjq.backoff import Backoff
+from jjq.limits import BACKOFF_SECONDS, BACKOFF_SECONDS_MAX
 
 _REMEMBERED = 10_000
 
@@ -74,7 +75,8 @@ class Pops:
         return popped
 
     async def _attempts(self, subscriber: str, place: _Place, rows: int, wait: float, turn: int) -> Popped:
-        backoff = Backoff(self._clock, self._chance, self._clock.monotonic() + self._seconds + wait)
+        backoff = Backoff(BACKOFF_SECONDS, BACKOFF_SECONDS_MAX, self._chance)
+        deadline = self._clock.monotonic() + self._seconds + wait
         while True:
             try:
                 position = place.offset if place.unsure and turn >= 0 else None
@@ -83,7 +85,7 @@ class Pops:
                 if place.begun != turn:
                     raise
                 place.unsure = True
-                if not await backoff.wait():
+                if not await backoff.wait(self._clock, deadline):
                     raise
 
     async def _learn(self, subscriber: str) -> _Place:

@@ -21,12 +21,13 @@ from itertools import chain, islice
 
 import pyarrow as pa
 
+from coldstore.shared.backoff import Backoff
 from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import SystemClock
 from coldstore.shared.errors import Conflict, Exhausted, Fenced, Unavailable
 from coldstore.shared.limits import OFFSET_MAX, PRODUCER_RECEIPTS_MAX
 from coldstore.shared.results import Receipt, Stage
-from jjq.backoff import Backoff
+from jjq.limits import BACKOFF_SECONDS, BACKOFF_SECONDS_MAX
 from jjq.spark.limits import PUSH_SECONDS, PUSHES_IN_FLIGHT
 from jjq.spark.server import Server
 from jjq.spark.write.earlier import remaining
@@ -108,13 +109,14 @@ class Pushes:
 
     async def _push(self, at: int, payload: pa.RecordBatch, expected: int | None = None) -> Receipt:
         """One push, until its outcome is known or it has taken too long."""
-        backoff = Backoff(self._clock, self._chance, self._clock.monotonic() + PUSH_SECONDS)
+        backoff = Backoff(BACKOFF_SECONDS, BACKOFF_SECONDS_MAX, self._chance)
+        deadline = self._clock.monotonic() + PUSH_SECONDS
         while True:
             try:
                 return await self._try(at, payload, expected)
             except (Unavailable, Exhausted, Fenced) as error:
                 pause = error.retry_after if isinstance(error, Exhausted) else 0.0
-                if not await backoff.wait(pause):
+                if not await backoff.wait(self._clock, deadline, pause):
                     raise
 
     async def _try(self, at: int, payload: pa.RecordBatch, expected: int | None = None) -> Receipt:
