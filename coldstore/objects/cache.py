@@ -22,18 +22,18 @@ import hashlib
 import os
 import re
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator
-from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from coldstore.objects import local_files
 from coldstore.objects.port import ObjectStore
+from coldstore.shared.bounded_dict import BoundedDict
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
-from coldstore.shared.errors import DataLoss, InvalidInput, Unavailable
+from coldstore.shared.errors import DataLoss, InvalidInput
+from coldstore.shared.single_flight import ThreadSingleFlight
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _WRITING: Final = re.compile(r"[0-9]+-[0-9a-f]{32}")
@@ -52,74 +52,44 @@ class BlockCache:
         chance: Chance,
     ) -> None:
         self._objects = objects
-        self._memory = _Memory(memory_bytes)
+        self._memory: BoundedDict[str, bytes] = BoundedDict(memory_bytes, weigh=len)
+        self._memory_bytes = memory_bytes
         self._disk = _Disk(directory, disk_bytes, clock, chance)
         self._lock = threading.Lock()
-        self._loading: dict[str, Future[bytes]] = {}
+        self._loads: ThreadSingleFlight[str, bytes] = ThreadSingleFlight()
 
     def get(self, key: str, sha256: str, size: int) -> bytes:
         """The object's bytes, proven to be those of `sha256`; else `DataLoss`, and nothing is cached."""
         if not _SHA256.fullmatch(sha256):
             raise InvalidInput(f"{sha256[:80]!r} is no sha256 of {key}: use 64 lower-case hexadecimal digits")
-        mine: Future[bytes] = Future()
-        with self._lock:
-            held = self._memory.get(sha256)
-            loading = mine if held is not None else self._loading.setdefault(sha256, mine)
+        held = self._recall(sha256)
         if held is not None:
             self._disk.touch(sha256)
             return held
-        if loading is mine:
-            self._load(key, sha256, size, mine)
-        return loading.result()
+        return self._loads.run(sha256, lambda: self._load(key, sha256, size), f"reading {key}")
 
-    def _load(self, key: str, sha256: str, size: int, loading: Future[bytes]) -> None:
-        try:
-            data = self._disk.get(sha256, size)
-            if data is None:
-                data = self._objects.get(key).data
-                if not _is(data, sha256, size):
-                    raise DataLoss(f"object {key} is damaged: its sha256 is not {sha256}", key=key)
-                self._disk.put(sha256, data)
-        except BaseException as error:
-            self._finish(sha256)
-            interrupted = Unavailable(f"reading {key} was interrupted; retry")
-            loading.set_exception(error if isinstance(error, Exception) else interrupted)
-            raise
-        self._finish(sha256, data)
-        loading.set_result(data)
-
-    def _finish(self, sha256: str, data: bytes | None = None) -> None:
+    def _recall(self, sha256: str) -> bytes | None:
         with self._lock:
-            if data is not None:
-                self._memory.put(sha256, data)
-            del self._loading[sha256]
+            return self._memory.use(sha256)
+
+    def _load(self, key: str, sha256: str, size: int) -> bytes:
+        held = self._recall(sha256)  # another thread may have loaded it between our look and our load
+        if held is not None:
+            return held
+        data = self._disk.get(sha256, size)
+        if data is None:
+            data = self._objects.get(key).data
+            if not _is(data, sha256, size):
+                raise DataLoss(f"object {key} is damaged: its sha256 is not {sha256}", key=key)
+            self._disk.put(sha256, data)
+        if len(data) <= self._memory_bytes:  # a larger one would only drive all others out
+            with self._lock:
+                self._memory[sha256] = data
+        return data
 
 
 def _is(data: bytes, sha256: str, size: int) -> bool:
     return len(data) == size and hashlib.sha256(data).hexdigest() == sha256
-
-
-class _Memory:
-    """Verified bytes, least recently used first; its owner holds a lock."""
-
-    def __init__(self, bound: int) -> None:
-        self._bound = bound
-        self._bytes = 0
-        self._held: OrderedDict[str, bytes] = OrderedDict()
-
-    def get(self, sha256: str) -> bytes | None:
-        if sha256 in self._held:
-            self._held.move_to_end(sha256)
-            return self._held[sha256]
-        return None
-
-    def put(self, sha256: str, data: bytes) -> None:
-        if sha256 in self._held or len(data) > self._bound:
-            return
-        self._held[sha256] = data
-        self._bytes += len(data)
-        while self._bytes > self._bound:
-            self._bytes -= len(self._held.popitem(last=False)[1])
 
 
 class _Disk:

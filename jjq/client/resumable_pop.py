@@ -15,6 +15,7 @@ import asyncio
 from dataclasses import dataclass
 
 from coldstore.shared.backoff import Backoff
+from coldstore.shared.bounded_dict import BoundedDict
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, Unavailable
@@ -42,7 +43,7 @@ class Pops:
         self._clock = clock
         self._chance = chance
         self._seconds = seconds
-        self._places: dict[str, _Place] = {}
+        self._places: BoundedDict[str, _Place] = BoundedDict(_REMEMBERED)
 
     def moved(self, subscriber: str, offset: int) -> None:
         """This client has placed the subscriber at `offset`."""
@@ -50,7 +51,7 @@ class Pops:
             self._places[subscriber] = _Place(offset)
 
     def forget(self, subscriber: str) -> None:
-        self._places.pop(subscriber, None)
+        self._places.pop(subscriber)
 
     async def pop(self, subscriber: str, rows: int, wait: float) -> Popped:
         if not self._seconds:
@@ -90,6 +91,7 @@ class Pops:
 
     async def _learn(self, subscriber: str) -> _Place:
         found = await self._store.get_subscriber(subscriber)
-        if len(self._places) >= _REMEMBERED:
-            del self._places[next(iter(self._places))]
-        return self._places.setdefault(subscriber, _Place(found.offset))
+        place = self._places.get(subscriber)
+        if place is None:  # nobody else has learnt it meanwhile
+            place = self._places[subscriber] = _Place(found.offset)
+        return place
