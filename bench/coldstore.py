@@ -119,7 +119,7 @@ def _moved(table: pa.Table, first: int) -> pa.Table:
 
 
 def _write_alike(table: pa.Table, path: Path) -> None:
-    with encode._writer(str(path), table.schema) as writer:
+    with encode.open_writer(str(path), table.schema) as writer:
         writer.write_table(table, row_group_size=67_650)
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coldstore.block import encode, parquet_stitch
+from coldstore.block import encode
 from coldstore.block import read as blockfile
 from coldstore.block.encode import Encoded
 from coldstore.block.read import BlockFile
@@ -49,15 +49,6 @@ def encoded(table: pa.Table, content: Content = "bytes") -> bytes:
     return b"".join(encode.encode(table, settings_of(content)))
 
 
-def alone(table: pa.Table) -> bytes:
-    """The file that Arrow writes on its own, with the same row groups."""
-    sizes = encode._row_bytes(table)
-    style = encode._Style(
-        encode._provenance(table, settings_of()), encode._compressible(table, int(sizes.sum()))
-    )
-    return bytes(encode._encode_file(table, encode._group_ends(sizes), int(sizes.sum()), style))
-
-
 @pytest.fixture
 def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Row groups of a few elements, so that small tables have many."""
@@ -72,16 +63,6 @@ def test_elements_of_every_type_come_back_as_they_were(content: Content, data: s
     read = BlockFile(file, "k", 0).read()
     assert read.equals(table)
     assert read.schema.equals(batch.schema(content))
-
-
-@settings(max_examples=50)
-@given(st.data())
-def test_many_row_groups_are_stitched_into_the_very_file_that_arrow_writes(data: st.DataObject) -> None:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(limits, "ROW_GROUP_BYTES", data.draw(st.integers(1, 200)))
-        patched.setattr(limits, "ROW_GROUP_ELEMENTS_MAX", data.draw(st.integers(1, 8)))
-        table = data.draw(tables("bytes"))
-        assert encoded(table) == alone(table)
 
 
 @given(st.data())
@@ -103,41 +84,24 @@ def test_a_validity_bitmap_without_nulls_does_not_show_in_the_bytes() -> None:
     assert encoded(with_bitmap) == encoded(table)
 
 
-def test_large_blocks_are_stitched_as_well() -> None:
+def test_a_large_block_has_several_row_groups() -> None:
     values = [bytes([i % 251]) * (i % 3_000) for i in range(20_000)]
     table = pa.Table.from_batches([batch.stamp(batch.payload("bytes", values), 5, START_US)])
     file = encoded(table)
     assert pq.read_metadata(pa.BufferReader(file)).num_row_groups > 3
-    assert file == alone(table)
     assert BlockFile(file, "k", 5, check_pages=True).read().equals(table)
-
-
-def test_an_arrow_that_writes_other_files_is_left_to_write_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = elements(0, 100)
-    monkeypatch.setattr(limits, "ROW_GROUP_BYTES", 1_000)
-    expected = encoded(table)
-    monkeypatch.setattr(encode, "_can_stitch", lambda: False)
-    assert encoded(table) == expected
-    monkeypatch.undo()
-
-    def refuse(file: memoryview) -> parquet_stitch.Part:
-        raise ValueError("unknown")
-
-    monkeypatch.setattr(parquet_stitch, "take_apart", refuse)
-    assert encode._can_stitch.__wrapped__() is False
 
 
 def test_the_digest_is_that_of_the_pieces_in_order(small_groups: None) -> None:
     made = encode.encode(elements(0, 50), settings_of())
     pieces = list(made)
-    assert len(pieces) > 3
     assert made.sha256 == hashlib.sha256(b"".join(pieces)).hexdigest()
     assert made.size == sum(map(len, pieces))
     assert list(made) == pieces
 
 
 def test_the_digest_is_known_without_putting_the_file() -> None:
-    made = Encoded.of(b"some bytes")
+    made = Encoded(b"some bytes")
     assert made.sha256 == hashlib.sha256(b"some bytes").hexdigest()
     assert made.size == 10
 
@@ -239,14 +203,14 @@ def test_a_file_with_other_columns_is_refused() -> None:
 
 def test_row_groups_follow_the_bytes_of_the_elements() -> None:
     sizes = np.array([10] * 5 + [limits.ROW_GROUP_BYTES * 3] + [10] * 5)
-    ends = encode._group_ends(sizes)
+    ends = encode._cut_groups(sizes)
     assert ends[-1] == len(sizes)
     assert ends == sorted(set(ends))
     assert all(0 < end <= len(sizes) for end in ends)
 
 
 def test_a_row_group_has_at_most_so_many_elements() -> None:
-    ends = [0, *encode._group_ends(np.ones(3 * limits.ROW_GROUP_ELEMENTS_MAX + 5, dtype=np.int64))]
+    ends = [0, *encode._cut_groups(np.ones(3 * limits.ROW_GROUP_ELEMENTS_MAX + 5, dtype=np.int64))]
     assert max(np.diff(ends)) == limits.ROW_GROUP_ELEMENTS_MAX
 
 
@@ -281,4 +245,4 @@ def test_whether_values_are_compressed_depends_on_the_elements_alone() -> None:
 
 
 def test_huge_values_are_sampled_in_part() -> None:
-    assert encode._compressible(valued([b"x" * 3_000_000, b"y" * 3_000_000]), 6_000_000)
+    assert encode._is_compressible(valued([b"x" * 3_000_000, b"y" * 3_000_000]), 6_000_000)

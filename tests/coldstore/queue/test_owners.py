@@ -163,7 +163,7 @@ def files_encoded_once() -> Iterator[None]:
         name = repr((table.to_pylist(), settings)).encode()
         if name not in known:
             known[name] = b"".join(encode(table, settings))
-        return Encoded.of(known[name])
+        return Encoded(known[name])
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(block, "encode", remembered)
