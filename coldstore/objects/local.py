@@ -28,8 +28,7 @@ from coldstore.layout.paths import check_key, check_prefix
 from coldstore.objects import local_files
 from coldstore.objects.listing import Entry, is_key, walk
 from coldstore.objects.local_files import told
-from coldstore.objects.port import Body, Object, ObjectInfo
-from coldstore.objects.ranges import check_range, cut_range
+from coldstore.objects.port import Body, Object, ObjectInfo, check_range, cut_range
 from coldstore.shared.chance import Chance, SystemChance
 from coldstore.shared.clock import Clock, SystemClock
 from coldstore.shared.errors import Conflict, InvalidInput, NotFound, Unavailable

@@ -1,31 +1,39 @@
-"""Files and folders the careful way: never through a symbolic link, durable where it is promised,
-and every error of the operating system told in one line.
+"""Files and folders the careful way: never through a symbolic link, and durable where that is promised.
 
-What another process or a dead machine may see of a write is decided here: data is written to a
-temporary file and synced, then it gets its name, then the folder that holds the name is synced. A
-folder's own name is synced by whoever first uses it in a process, not only by whoever made it: the
-maker may have died in between.
+What another process, or this machine after a crash, may see of a write is decided here. Data is written to a
+temporary file and synced. Then the file gets its name. Then the folder that holds the name is synced. Every process
+syncs the name of a folder when it first uses the folder, even if it did not create it: the process that did may have
+died before its own sync.
+
+A large file is written past the page cache, by direct I/O. A block is written once and rarely read back soon: its
+readers have it in memory already. Through the page cache, a block of 43 MB cost 80 ms of processor time and pushed
+out pages that are worth caching; direct I/O with the copy below costs 2 ms. The kernel wants direct writes aligned
+in memory, in the file and in length, so pieces are gathered in an aligned buffer. The rest that does not fill the
+buffer is written the ordinary way, and so is everything on file systems without direct I/O.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import mmap
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from coldstore.objects.direct_io import write_buffered, write_past_cache
 from coldstore.objects.port import Body, pieces
 from coldstore.shared.errors import Denied, Exhausted, InvalidInput, JjqError, Unavailable
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO must not hold us up
 
-_LARGE_BYTES: Final = 1 << 20
+_LARGE_BYTES: Final = 1 << 20  # from this size on a file is written past the page cache
+_STAGE_BYTES: Final = 4 << 20  # a multiple of every alignment there is
+_DIRECT: Final = getattr(os, "O_DIRECT", 0)
 
 ABSENT: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.ENAMETOOLONG)
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -208,3 +216,58 @@ def sweep_temporary(folder: Path, before_us: int) -> None:
         for entry in entries:
             if entry.stat(follow_symlinks=False).st_mtime_ns < before_us * 1_000:
                 remove_abandoned(Path(entry.path))
+
+
+def write_past_cache(fd: int, parts: Iterable[memoryview]) -> None:
+    """Write all parts at the file's position, which must be its start. Not durable before fsync."""
+    _set_direct(fd, True)
+    with ThreadPoolExecutor(1, "jjq-disk") as disk:  # writes one buffer while the next is made and filled
+        stage, spare = (memoryview(mmap.mmap(-1, _STAGE_BYTES)) for _ in range(2))  # page-aligned
+        writing: Future[None] | None = None
+        filled = 0
+        for part in parts:
+            rest = memoryview(part).cast("B")
+            while rest:
+                count = min(len(rest), _STAGE_BYTES - filled)
+                stage[filled : filled + count] = rest[:count]
+                filled += count
+                rest = rest[count:]
+                if filled == _STAGE_BYTES:
+                    if writing is not None:
+                        writing.result()
+                    writing = disk.submit(_write, fd, stage)
+                    stage, spare = spare, stage
+                    filled = 0
+        if writing is not None:
+            writing.result()
+    _set_direct(fd, False)
+    write_buffered(fd, stage[:filled])
+
+
+def write_buffered(fd: int, data: memoryview) -> None:
+    """All of `data`, whatever the system takes at a time."""
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+def _write(fd: int, stage: memoryview) -> None:
+    """One full buffer, directly as far as that goes."""
+    try:
+        written = os.write(fd, stage)
+    except OSError:
+        # Refused here although allowed before: if it is not the alignment, it is refused again below.
+        written = 0
+    if written < len(stage):
+        _set_direct(fd, False)
+        write_buffered(fd, stage[written:])
+
+
+def _set_direct(fd: int, direct: bool) -> None:
+    flags = fcntl.fcntl(fd, fcntl.F_GETFL)
+    wanted = flags | _DIRECT if direct else flags & ~_DIRECT
+    if wanted != flags:
+        try:
+            fcntl.fcntl(fd, fcntl.F_SETFL, wanted)
+        except OSError:
+            if not direct:
+                raise

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, cast
 
+from coldstore.shared.errors import InvalidInput
+
 # What is put: whole (anything with a buffer, Arrow's too), or in pieces of which later ones may still be
 # in the making, so that encoding, digesting and writing overlap. Iterating again gives the same pieces:
 # an attempt may be repeated.
@@ -32,6 +34,19 @@ def pieces(body: Body) -> Iterable[memoryview]:
 def whole(body: Body) -> bytes:
     """The bytes of what is to be put; waits for all of its pieces."""
     return body if isinstance(body, bytes) else b"".join(pieces(body))
+
+
+def check_range(start: int, end: int | None) -> None:
+    """Refuse a range that no object could have."""
+    if start < 0 or (end is not None and end < start):
+        raise InvalidInput(f"byte range {start}..{end} is not allowed: use 0 <= start <= end")
+
+
+def cut_range(start: int, end: int | None, size: int) -> tuple[int, int]:
+    """The range within an object of `size` bytes; beyond its end nothing is left of it."""
+    check_range(start, end)
+    stop = size if end is None else min(end, size)
+    return min(start, stop), stop
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 
 from coldstore.layout.paths import check_key, check_prefix
 from coldstore.objects.listing import Entry, in_order, is_key, start_of, walk
-from coldstore.objects.port import Body, Object, ObjectInfo, whole
-from coldstore.objects.ranges import check_range
+from coldstore.objects.port import Body, Object, ObjectInfo, check_range, whole
 from coldstore.objects.retry import Retry, Transient
 from coldstore.objects.s3_requests import Bucket, Condition, connect
 from coldstore.objects.settings import S3Settings
