@@ -15,11 +15,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jjq.spark.columns import from_json, header, to_text
+    from jjq.spark.columns import from_json, header, subscribers, to_text
+    from jjq.spark.errors import skipped
     from jjq.spark.frame import read
     from jjq.spark.jobs.bulk_import import import_history
-    from jjq.spark.positions import subscribers
-    from jjq.spark.skips import skipped
     from jjq.spark.source import register
 
 _HOME = {
@@ -28,8 +27,8 @@ _HOME = {
     "import_history": "jjq.spark.jobs.bulk_import",
     "read": "jjq.spark.frame",
     "register": "jjq.spark.source",
-    "skipped": "jjq.spark.skips",
-    "subscribers": "jjq.spark.positions",
+    "skipped": "jjq.spark.errors",
+    "subscribers": "jjq.spark.columns",
     "to_text": "jjq.spark.columns",
 }
 

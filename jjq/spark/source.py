@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from jjq.spark.faults import one_line
+from jjq.spark.errors import one_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -33,11 +33,11 @@ from coldstore.shared.clock import SystemClock
 from coldstore.shared.errors import Conflict, InvalidInput, JjqError, NotFound
 from coldstore.store import ColdStore
 from jjq.spark import cold
-from jjq.spark.jobs import arrow, tasks
+from jjq.spark.cold import store_or_new
+from jjq.spark.jobs import tasks
 from jjq.spark.jobs.import_columns import ROW_BYTES, Shape, check_rows
-from jjq.spark.jobs.limits import IMPORT_BLOCKS, IMPORT_PARTITIONS_MAX, PUBLISH_BLOCKS
-from jjq.spark.jobs.place import store_or_new
 from jjq.spark.jobs.tasks import Failures, Progress, silent
+from jjq.spark.limits import IMPORT_BLOCKS, IMPORT_PARTITIONS_MAX, PUBLISH_BLOCKS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -134,7 +134,9 @@ class _Import:
     def _stage(self, ticket: Ticket, shaped: DataFrame) -> list[BlockMetadata]:
         from pyspark.storagelevel import StorageLevel
 
-        counted = tasks.watched(self._spark, "import", lambda: check_rows(shaped, self._shape), lambda: None)
+        counted = tasks.run_watched(
+            self._spark, "import", lambda: check_rows(shaped, self._shape), lambda: None
+        )
         count, size = counted
         partitions = -(-size // (IMPORT_BLOCKS * ticket.settings.block_bytes))
         in_order = self._sorted(shaped, max(1, min(partitions, count, IMPORT_PARTITIONS_MAX)))
@@ -170,8 +172,8 @@ class _Import:
         def measure(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return failures.guard(lambda: _measured(batches, content))
 
-        measured = arrow.map_in_arrow(in_order, measure, _COUNTED)
-        rows = tasks.watched(self._spark, "import", measured.collect, lambda: None)
+        measured = tasks.map_in_arrow(in_order, measure, _COUNTED)
+        rows = tasks.run_watched(self._spark, "import", measured.collect, lambda: None)
         failures.raise_first()
         shares: dict[int, Share] = {}
         first = ticket.first
@@ -197,10 +199,10 @@ class _Import:
 
         total = sum(share.next - share.first for share in shares.values())
         progress = self._progress("stage")
-        rows = tasks.watched(
+        rows = tasks.run_watched(
             self._spark,
             "import",
-            arrow.map_in_arrow(in_order, stage, _STAGED).collect,
+            tasks.map_in_arrow(in_order, stage, _STAGED).collect,
             lambda: progress(done.value, total),
         )
         failures.raise_first()
@@ -210,7 +212,9 @@ class _Import:
         progress = self._progress("publish")
         publish = partial(_publish_run, self._root, self._s3, ticket)
         for at in range(0, len(blocks), PUBLISH_BLOCKS):
-            tasks.all_done(tasks.run(self._spark, "import", [blocks[at : at + PUBLISH_BLOCKS]], publish))
+            tasks.raise_failures(
+                tasks.run(self._spark, "import", [blocks[at : at + PUBLISH_BLOCKS]], publish)
+            )
             progress(min(at + PUBLISH_BLOCKS, len(blocks)), len(blocks))
 
 

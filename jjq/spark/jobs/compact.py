@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from coldstore.objects.settings import S3Settings
 from jjq.spark import cold
 from jjq.spark.jobs import tasks
-from jjq.spark.jobs.failure import Failure
-from jjq.spark.jobs.tasks import Progress, silent
+from jjq.spark.jobs.tasks import Failure, Progress, silent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

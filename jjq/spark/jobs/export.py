@@ -96,7 +96,7 @@ def export(
     done = {info.key.removeprefix(_DONE) for info in target.objects.list(_DONE)}
     left = [piece for piece in found.pieces if _name(piece) not in done]
     work = partial(_write, target, found)
-    tasks.all_done(tasks.run(spark, "export", left, work, progress))
+    tasks.raise_failures(tasks.run(spark, "export", left, work, progress))
     written = [orjson.loads(target.objects.get(info.key).data) for info in target.objects.list(_DONE)]
     sums = {name: sum(each[name] for each in written) for name in ("files", "elements", "bytes")}
     exported = Exported(found.settings.name, found.start, found.end, **sums)

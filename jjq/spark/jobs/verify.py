@@ -20,8 +20,8 @@ from coldstore.queue.verify import Joined, Report
 from coldstore.shared.errors import DataLoss
 from jjq.spark import cold
 from jjq.spark.jobs import tasks
-from jjq.spark.jobs.limits import SECTION_BLOCKS
 from jjq.spark.jobs.tasks import Progress, silent
+from jjq.spark.limits import SECTION_BLOCKS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,16 +56,16 @@ def verify_store(
     """A report for each of these queues, or for all."""
     where = Store(root, s3 or S3Settings())
     names = list(queues) or cold.store(*where).queue_names()
-    planned = tasks.all_done(tasks.run(spark, "verify", names, partial(_plan, where, section_blocks)))
+    planned = tasks.raise_failures(tasks.run(spark, "verify", names, partial(_plan, where, section_blocks)))
     sound = [found for found in planned if isinstance(found, Planned)]
     work = [(found.settings, each) for found in sound for each in found.plan.sections]
-    parts = iter(tasks.all_done(tasks.run(spark, "verify", work, partial(_check, where), progress)))
+    parts = iter(tasks.raise_failures(tasks.run(spark, "verify", work, partial(_check, where), progress)))
     joined = [
         verify.join(where.shelf(settings), plan, list(islice(parts, len(plan.sections))))
         for settings, plan in sound
     ]
     settled = [(found.settings, each) for found, each in zip(sound, joined, strict=True)]
-    reports = tasks.all_done(tasks.run(spark, "verify", settled, partial(_finish, where)))
+    reports = tasks.raise_failures(tasks.run(spark, "verify", settled, partial(_finish, where)))
     reports += [found for found in planned if isinstance(found, Report)]
     place = {name: at for at, name in enumerate(names)}
     return sorted(reports, key=lambda report: place[report.queue])

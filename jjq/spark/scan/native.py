@@ -1,7 +1,7 @@
 """Spark's own Parquet scan over cold blocks, where Spark can reach their files.
 
-Spark checks every path that it is given, with a task for each if there are many. So a long run of final
-blocks is named by their folder and a pattern, which costs one listing.
+Spark checks every path that it is given, with a task for each if there are many. So a long run of final blocks is
+named by their folder and a pattern, which costs one listing.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from coldstore.block.files import Shelf
 from coldstore.layout.metadata import block_id
 from coldstore.objects.settings import S3Settings
 from jjq.spark.limits import NAMED_FILES_MAX
-from jjq.spark.scan.files import data_files
+from jjq.spark.scan.partition import Slice
 from jjq.spark.scan.plan import Span, View
 from jjq.spark.schema import spark_schema
 
@@ -115,3 +116,31 @@ def _cover(low: str, high: str) -> Iterator[str]:
         if int(high[0]) - int(low[0]) > 1:
             yield f"[{int(low[0]) + 1}-{int(high[0]) - 1}]" + "?" * len(low[1:])
         yield from (high[0] + rest for rest in _cover("0" * len(high[1:]), high[1:]))
+
+
+class DataFiles(NamedTuple):
+    """Paths relative to the queue's folder; whether they begin and end exactly where the range does."""
+
+    paths: list[str]
+    begins: bool
+    ends: bool
+
+
+def data_files(slices: Sequence[Slice], shelf: Shelf) -> DataFiles:
+    """The files that together hold every element of `slices` once, and perhaps some before and after."""
+    kept: list[Slice] = []
+    for part in slices:
+        # A claim's file begins before its block, with the elements of the young blocks before it.
+        while kept and kept[-1].block.first >= part.block.file_first:
+            kept.pop()
+        kept.append(part)
+    paths = [part.block.path for part in kept]
+    finals = [at for at, part in enumerate(kept) if part.block.kind == "final"]
+    if finals:
+        # Only the last final block can be one whose file is still to be put in its place. Until it is,
+        # and for ever after, its copy has the same bytes (commit.py).
+        last_final = kept[finals[-1]].block
+        paths[finals[-1]] = shelf.committed(last_final).copy or last_final.path
+    return DataFiles(
+        paths, kept[0].block.file_first == slices[0].start, slices[-1].end == kept[-1].block.next
+    )

@@ -22,8 +22,8 @@ from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import SystemClock
 from coldstore.shared.errors import DataLoss
 from jjq.spark import cold
+from jjq.spark.errors import report
 from jjq.spark.options import Options
-from jjq.spark.skips import report
 
 
 class Times(NamedTuple):

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter
 from pyspark.sql.types import StructType
 
-from jjq.spark.faults import one_line
+from jjq.spark.errors import one_line
 from jjq.spark.options import STREAM_NAMES, Options
 from jjq.spark.scan.bounds import Bounds
 from jjq.spark.scan.partition import Partition

@@ -18,14 +18,13 @@ from pyspark.sql.types import StructType
 
 from coldstore.shared.clock import Clock, SystemClock
 from coldstore.shared.errors import Conflict, InvalidInput, OutOfRange
-from jjq.spark.faults import one_line
+from jjq.spark.errors import one_line
 from jjq.spark.limits import LOOK_SECONDS
 from jjq.spark.options import STREAM_NAMES, Options
 from jjq.spark.scan.partition import Partition
 from jjq.spark.scan.plan import Span, View
 from jjq.spark.schema import arrow_schema
-from jjq.spark.stream import layout
-from jjq.spark.stream.progress import Progress
+from jjq.spark.stream.progress import Progress, plan_cut, plan_partitions
 from jjq.spark.stream.rate_limit import RateLimit
 
 _NOWHERE: Final = "end"
@@ -61,7 +60,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if end == begin.offset and begin.start is None:
                 return start
             span = Span(begin.offset, end)
-            return Progress(end, begin.queue, cut=layout.plan_cut(view, span)).document()
+            return Progress(end, begin.queue, cut=plan_cut(view, span)).document()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         with one_line():
@@ -94,8 +93,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     first=view.first_offset,
                     next=view.next_offset,
                 )
-            cut = until.cut or layout.plan_cut(view, span)
-            return layout.partitions(view, span, cut, self._wanted())
+            cut = until.cut or plan_cut(view, span)
+            return plan_partitions(view, span, cut, self._wanted())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The elements of a partition; called on an executor."""

@@ -25,7 +25,7 @@ from coldstore.shared.batch import Content
 from coldstore.shared.chance import SystemChance
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.results import Stage
-from jjq.spark.faults import one_line
+from jjq.spark.errors import one_line
 from jjq.spark.limits import PRODUCER_CHARS_MAX
 from jjq.spark.options import Options
 from jjq.spark.server import Server

@@ -17,8 +17,7 @@ from coldstore.shared import batch
 from coldstore.shared.errors import Conflict, InvalidInput, NotFound, OutOfRange, Unavailable
 from coldstore.shared.limits import OFFSET_MAX
 from jjq.spark.options import Options
-from jjq.spark.scan.files import data_files
-from jjq.spark.scan.native import between
+from jjq.spark.scan.native import between, data_files
 from jjq.spark.scan.partition import Partition, Times
 from jjq.spark.scan.plan import Span, View
 from tests.jjq.spark.making import SECOND_US, START_US, Made, make
