@@ -30,7 +30,6 @@ what it can tell is checked: that the node which owns the queue (`shards.json`) 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -42,11 +41,11 @@ from coldstore.history import load, rollups
 from coldstore.layout import metadata, paths, queue_settings, sealed_json
 from coldstore.layout.metadata import BlockMetadata
 from coldstore.layout.queue_settings import Importing, QueueSettings
-from coldstore.objects.port import ObjectStore
+from coldstore.objects.port import Object, ObjectStore
+from coldstore.objects.swap import Change, swap
 from coldstore.shared import failpoint
 from coldstore.shared.errors import Conflict, DataLoss, NotFound
 
-_TRIES: Final = 8
 _TAG_CHARS: Final = 16
 _SHARDS_FORMAT: Final = 1
 
@@ -101,25 +100,21 @@ def begin(
     A queue that exists keeps its settings; `asked` names those that must be as `wanted` has them.
     """
     key = paths.queue(wanted.name)
-    for _ in range(_TRIES):
-        try:
-            found = objects.get(key)
-        except NotFound:
+
+    def decide(found: Object | None) -> Change[Ticket]:
+        if found is None:
             ticket = Ticket(replace(wanted, importing=Importing(token, new=True)))
-            with suppress(Conflict):  # another process was quicker: look again
-                objects.put_if_absent(key, queue_settings.encode(ticket.settings))
-                failpoint.reach("import.begun")
-                return ticket
-            continue
-        there = queue_settings.decode(found.data, key)
-        _check_same(there, wanted, asked)
-        ticket = _taken_over(objects, there, token) or _idle(objects, there, token, idle)
-        with suppress(Conflict):
-            objects.put_if_match(key, queue_settings.encode(ticket.settings), found.etag)
-            failpoint.reach("import.begun")
-            _unpublish(objects, ticket)
-            return ticket
-    raise Conflict(f"queue {wanted.name} keeps changing: see who else imports into it")
+        else:
+            there = queue_settings.decode(found.data, key)
+            _check_same(there, wanted, asked)
+            ticket = _take_over(objects, there, token) or _begin_in(objects, there, token, idle)
+        return Change(queue_settings.encode(ticket.settings), ticket)
+
+    busy = Conflict(f"queue {wanted.name} keeps changing: see who else imports into it")
+    ticket = swap(objects, key, decide, busy=busy).result
+    failpoint.reach("import.begun")
+    _unpublish(objects, ticket)
+    return ticket
 
 
 def _check_same(there: QueueSettings, wanted: QueueSettings, asked: Collection[str]) -> None:
@@ -131,7 +126,7 @@ def _check_same(there: QueueSettings, wanted: QueueSettings, asked: Collection[s
             )
 
 
-def _taken_over(objects: ObjectStore, there: QueueSettings, token: str) -> Ticket | None:
+def _take_over(objects: ObjectStore, there: QueueSettings, token: str) -> Ticket | None:
     if there.importing is None:
         return None
     previous = there.importing.previous
@@ -139,7 +134,7 @@ def _taken_over(objects: ObjectStore, there: QueueSettings, token: str) -> Ticke
     return Ticket(replace(there, importing=replace(there.importing, by=token)), before)
 
 
-def _idle(objects: ObjectStore, there: QueueSettings, token: str, said: bool) -> Ticket:
+def _begin_in(objects: ObjectStore, there: QueueSettings, token: str, said: bool) -> Ticket:
     if not said:
         raise Conflict(
             f"queue {there.name} exists: choose another name, or stop the servers that have it, after they have "
@@ -257,16 +252,13 @@ def publish(
 
 def _ensure(objects: ObjectStore, key: str, data: memoryview) -> None:
     """Put what belongs there; what an earlier writer left there is replaced, as the import is ours."""
-    for _ in range(_TRIES):
-        with suppress(Conflict):
-            try:
-                objects.put_if_absent(key, data)
-            except Conflict:
-                found = objects.get(key)
-                if memoryview(found.data) != data:
-                    objects.put_if_match(key, data, found.etag)
-            return
-    raise Conflict(f"{key} keeps changing: see who else imports into this queue")
+
+    def decide(found: Object | None) -> Change[None]:
+        same = found is not None and memoryview(found.data) == data
+        return Change(None if same else data, None)
+
+    busy = Conflict(f"{key} keeps changing: see who else imports into this queue")
+    swap(objects, key, decide, busy=busy, expect_none=True)
 
 
 def show(objects: ObjectStore, ticket: Ticket, published: Sequence[BlockMetadata]) -> None:

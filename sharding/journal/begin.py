@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from coldstore.layout import paths
-from coldstore.objects.port import ObjectStore
+from coldstore.objects.port import Object, ObjectStore
+from coldstore.objects.swap import Change, swap
 from coldstore.shared.errors import Conflict
 from sharding.documents import tenure
-from sharding.documents.tenure import Estate, Found, Held, JournalKind, Tenure
+from sharding.documents.tenure import Estate, Held, JournalKind, Tenure
 from sharding.journal.fencing import Walk
-
-_TRIES: Final = 16
 
 
 def begin(objects: ObjectStore, node: str, journal: JournalKind, token: str) -> Held:
     """Be `node` from now on: every other process of this name is fenced."""
-    for _ in range(_TRIES):
-        found = tenure.read(objects, node)
-        try:
-            if found is None:
-                first = Tenure(node=node, run=1, since=1, token=token, journal=journal)
-                objects.put_if_absent(paths.tenure(node), tenure.encode(first))
-                return Held(objects, first)
-            return Held(objects, tenure.swap(objects, found, _next(objects, found, journal, token)).tenure)
-        except Conflict:
-            continue  # another process of this name starts as well: the last one stays
-    raise Conflict(f"other processes keep starting as node {node}: give every node a name of its own")
+    key = paths.tenure(node)
+
+    def decide(found: Object | None) -> Change[Tenure]:
+        if found is None:
+            new = Tenure(node=node, run=1, since=1, token=token, journal=journal)
+        else:
+            new = _next(objects, tenure.decode(found.data, key), journal, token)
+        return Change(tenure.encode(new), new)
+
+    # If another process of this name starts as well, the last one stays.
+    busy = Conflict(f"other processes keep starting as node {node}: give every node a name of its own")
+    return Held(objects, swap(objects, key, decide, busy=busy).result)
 
 
-def _next(objects: ObjectStore, found: Found, journal: JournalKind, token: str) -> Tenure:
-    old = found.tenure
+def _next(objects: ObjectStore, old: Tenure, journal: JournalKind, token: str) -> Tenure:
     run = old.run + 1
     if old.state == "open" and old.journal == journal:
         return replace(old, run=run, token=token, beat=old.beat + 1)
