@@ -26,7 +26,7 @@ from bench.row import Row, at_least, at_most
 from coldstore.block import encode
 from coldstore.history import rollups
 from coldstore.history.block_list import BlockList
-from coldstore.history.columns import Columns
+from coldstore.history.columns import BlockColumns
 from coldstore.history.rollups import Run
 from coldstore.layout import metadata, paths
 from coldstore.layout.metadata import BlockMetadata, genesis, link
@@ -186,7 +186,7 @@ def synthetic_blocks(queue: str, count: int) -> BlockList:
                 previous=first - 1_000 if i else None, epoch=1, put_id=put_id, chain=chain,
             )
         )  # fmt: skip
-    return BlockList(queue, Columns().extended(0, made), count)
+    return BlockList(queue, BlockColumns().extended(0, made), count)
 
 
 def _make_long_queue(root: Path, count: int) -> None:

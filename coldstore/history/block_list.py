@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import overload
 
-from coldstore.history.columns import Columns
+from coldstore.history.columns import BlockColumns
 from coldstore.layout import metadata
 from coldstore.layout.metadata import BlockMetadata
 from coldstore.shared.errors import NotFound, OutOfRange, check
@@ -32,7 +32,7 @@ class BlockList(Sequence[BlockMetadata]):
     )
 
     def __init__(
-        self, queue: str, columns: Columns, final_count: int, young: tuple[BlockMetadata, ...] = ()
+        self, queue: str, columns: BlockColumns, final_count: int, young: tuple[BlockMetadata, ...] = ()
     ) -> None:
         self._queue = queue
         self._columns = columns
@@ -46,7 +46,7 @@ class BlockList(Sequence[BlockMetadata]):
 
     @classmethod
     def empty(cls, queue: str) -> BlockList:
-        return cls(queue, Columns(), 0)
+        return cls(queue, BlockColumns(), 0)
 
     def __len__(self) -> int:
         return self._final_count + len(self._young)
@@ -81,7 +81,7 @@ class BlockList(Sequence[BlockMetadata]):
         return self._young
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> BlockColumns:
         """The final blocks as columns; only the first `final_count` rows are of this list."""
         return self._columns
 

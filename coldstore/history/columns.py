@@ -38,7 +38,7 @@ FIELDS: Final[Mapping[str, str]] = {
 _FIRST_ROWS: Final = 64
 
 
-class Columns:
+class BlockColumns:
     """Rows of final blocks, in order; `peak` is the greatest timestamp up to each."""
 
     __slots__ = ("_adding", "_arrays", "_peak", "count")
@@ -54,7 +54,7 @@ class Columns:
         )
 
     @classmethod
-    def joined(cls, parts: Iterable[Columns]) -> Columns:
+    def concat(cls, parts: Iterable[BlockColumns]) -> BlockColumns:
         """The rows of several columns, one after the other."""
         runs = list(parts)
         if not runs:
@@ -89,7 +89,7 @@ class Columns:
             chain=arrays["chain"][at].tobytes().hex(),
         )
 
-    def extended(self, count: int, blocks: Iterable[BlockMetadata]) -> Columns:
+    def extended(self, count: int, blocks: Iterable[BlockMetadata]) -> BlockColumns:
         """These columns with `blocks` after their first `count` rows; shares memory where it can.
 
         If another caller has already put other rows after `count`, those stay as they are and the
@@ -99,15 +99,15 @@ class Columns:
         if not rows:
             return self
         with self._adding:
-            columns: Columns = self
+            columns: BlockColumns = self
             if count != self.count or count + len(rows) > len(self._peak):
                 columns = self._copied(count, max(_FIRST_ROWS, 2 * (count + len(rows))))
             for block in rows:
                 columns._append(block)
             return columns
 
-    def _copied(self, count: int, room: int) -> Columns:
-        grown = Columns()
+    def _copied(self, count: int, room: int) -> BlockColumns:
+        grown = BlockColumns()
         for name, array in self._arrays.items():
             grown._arrays[name] = np.empty(room, FIELDS[name])
             grown._arrays[name][:count] = array[:count]

@@ -15,7 +15,7 @@ from typing import Final
 from coldstore.block.files import Shelf
 from coldstore.history import rollups
 from coldstore.history.block_list import BlockList
-from coldstore.history.columns import Columns
+from coldstore.history.columns import BlockColumns
 from coldstore.history.rollups import Run
 from coldstore.layout import metadata, paths
 from coldstore.layout.metadata import BlockMetadata
@@ -129,7 +129,7 @@ def _check_link(shelf: Shelf, before: BlockMetadata | None, block: BlockMetadata
         raise DataLoss(f"{key} does not continue the queue: {broken}", key=key, block=block.first)
 
 
-def _load_index(shelf: Shelf) -> tuple[Columns, set[Run]]:
+def _load_index(shelf: Shelf) -> tuple[BlockColumns, set[Run]]:
     """The final blocks that roll-ups cover, with gaps between roll-ups filled from metadata files."""
     keys = _list_rollups(shelf)
     columns = _Assembly(shelf)
@@ -138,7 +138,7 @@ def _load_index(shelf: Shelf) -> tuple[Columns, set[Run]]:
             continue
         later = [key.first for key in keys if key.first > columns.end]
         if not later:
-            return columns.joined(), columns.rolled
+            return columns.concat(), columns.rolled
         columns.bridge(min(later))
         keys = [key for key in keys if key.first >= columns.end]
 
@@ -155,7 +155,7 @@ class _Assembly:
 
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf
-        self._parts: list[Columns] = []
+        self._parts: list[BlockColumns] = []
         self._rows = 0
         self._tip: BlockMetadata | None = None
         self.rolled: set[Run] = set()
@@ -172,7 +172,7 @@ class _Assembly:
         if rollup is None or rollup.row != self._rows or rollup.before != chain:
             return False
         self.rolled.add(Run(self._rows, self._rows + rollup.count))
-        self._add(Columns(rollup.arrays))
+        self._add(BlockColumns(rollup.arrays))
         return True
 
     def bridge(self, stop: int) -> None:
@@ -184,12 +184,12 @@ class _Assembly:
             finals = _finals(self._shelf, self._tip, keys)
         except _Gap as gap:  # final metadata is never deleted, so there is nothing to look at again
             raise gap.loss from None
-        self._add(Columns().extended(0, finals))
+        self._add(BlockColumns().extended(0, finals))
 
-    def _add(self, columns: Columns) -> None:
+    def _add(self, columns: BlockColumns) -> None:
         self._parts.append(columns)
         self._rows += columns.count
         self._tip = columns.row(columns.count - 1, self._shelf.settings.id)
 
-    def joined(self) -> Columns:
-        return self._parts[0] if len(self._parts) == 1 else Columns.joined(self._parts)
+    def concat(self) -> BlockColumns:
+        return self._parts[0] if len(self._parts) == 1 else BlockColumns.concat(self._parts)

@@ -105,7 +105,7 @@ class _Disk:
         """The bytes if they are here and whole. A damaged file is dropped."""
         path = self._directory / sha256
         with suppress(OSError):
-            with local_files.opened(os.open(path, os.O_RDONLY | os.O_NOFOLLOW)) as fd:
+            with local_files.closing_fd(os.open(path, os.O_RDONLY | os.O_NOFOLLOW)) as fd:
                 if os.fstat(fd).st_size == size and _is(
                     data := local_files.read_fully(fd, 0, size), sha256, size
                 ):
@@ -140,14 +140,14 @@ class _Disk:
         with ExitStack() as stack:
             with self._locked():
                 self._evict(self._bound - size)
-                fd = stack.enter_context(local_files.temporary(self._directory, name))
+                fd = stack.enter_context(local_files.create_temporary(self._directory, name))
                 os.truncate(fd, size)  # from here on it counts
             yield fd, self._directory / name
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         lock = os.open(self._directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-        with local_files.opened(lock):
+        with local_files.closing_fd(lock):
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 

@@ -17,7 +17,7 @@ from coldstore.objects.port import ObjectInfo
 from coldstore.shared.errors import InvalidInput
 
 
-class Entry(NamedTuple):
+class FolderEntry(NamedTuple):
     """What a folder holds: an object, or a subfolder, whose name ends in '/' and which has no info."""
 
     name: str
@@ -26,7 +26,7 @@ class Entry(NamedTuple):
 
 # (folder, stem, after): the entries of `folder` whose name starts with `stem`, in order. Those whose
 # keys are all up to `after` may be left out; the others may not.
-ReadFolder = Callable[[str, str, str], Iterable[Entry]]
+ReadFolder = Callable[[str, str, str], Iterable[FolderEntry]]
 
 
 def is_key(name: str) -> bool:
@@ -56,13 +56,13 @@ def _walk(read_folder: ReadFolder, folder: str, stem: str, after: str) -> Iterat
             yield from _walk(read_folder, key, "", after)
 
 
-def in_order(pages: Iterable[Iterable[Entry]]) -> Iterator[Entry]:
+def in_order(pages: Iterable[Iterable[FolderEntry]]) -> Iterator[FolderEntry]:
     """A folder's entries in order, from pages sorted either way, holding back only what must wait.
 
     What follows a page is greater than its last entry in one of the two orders; whichever it is, its
     name cannot be less than the bare name of that entry. So all that is up to there may go.
     """
-    held: dict[str, Entry] = {}
+    held: dict[str, FolderEntry] = {}
     last = ""
     for page in pages:
         names = {entry.name: entry for entry in page}

@@ -42,15 +42,15 @@ _WRONG: Final = (errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP)
 
 
 @contextmanager
-def told(doing: str) -> Iterator[None]:
+def translate_os_errors(doing: str) -> Iterator[None]:
     """Turn the operating system's errors into ours. Only around steps that leave nothing visible."""
     try:
         yield
     except OSError as error:
-        raise _translated(error, doing) from error
+        raise _translate(error, doing) from error
 
 
-def _translated(error: OSError, doing: str) -> JjqError:
+def _translate(error: OSError, doing: str) -> JjqError:
     why = error.strerror or str(error)
     if error.errno in _FULL:
         return Exhausted(f"cannot {doing}: {why}; free some space, then retry", retry_after=5.0)
@@ -80,12 +80,12 @@ def make_root(root: Path) -> None:
         folder.mkdir(mode=0o700 if folder == root else 0o777, exist_ok=True)
     for folder in missing or [root]:
         # Of a folder that was there before, an operator may not let us read the parent.
-        with suppress(PermissionError), opened(os.open(folder.parent, _FOLDER)) as parent:
+        with suppress(PermissionError), closing_fd(os.open(folder.parent, _FOLDER)) as parent:
             os.fsync(parent)
 
 
 @contextmanager
-def opened(fd: int) -> Iterator[int]:
+def closing_fd(fd: int) -> Iterator[int]:
     """Close `fd` in the end."""
     try:
         yield fd
@@ -132,7 +132,7 @@ def _step(fd: int, name: str, *, make: bool) -> tuple[int, bool]:
 @contextmanager
 def open_object(folder: int, name: str) -> Iterator[tuple[int, os.stat_result]]:
     """A file to read and its status; whatever is no regular file is no object."""
-    with opened(os.open(name, _FILE, dir_fd=folder)) as fd:
+    with closing_fd(os.open(name, _FILE, dir_fd=folder)) as fd:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise FileNotFoundError(errno.ENOENT, "no regular file")
@@ -185,7 +185,7 @@ def write_fully(fd: int, body: Body) -> None:
 
 
 @contextmanager
-def temporary(folder: Path, name: str) -> Iterator[int]:
+def create_temporary(folder: Path, name: str) -> Iterator[int]:
     """A new file, locked while its maker lives, and gone in the end unless it was renamed."""
     path = folder / name
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -200,7 +200,7 @@ def temporary(folder: Path, name: str) -> Iterator[int]:
 
 def remove_abandoned(path: Path) -> bool:
     """Remove a temporary file if its maker is dead; False if it lives, or nothing can be said."""
-    with suppress(OSError), opened(os.open(path, _FILE)) as fd:
+    with suppress(OSError), closing_fd(os.open(path, _FILE)) as fd:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         path.unlink()
         return True

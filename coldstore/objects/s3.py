@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from coldstore.layout.paths import check_key, check_prefix
-from coldstore.objects.listing import Entry, in_order, is_key, start_of, walk
+from coldstore.objects.listing import FolderEntry, in_order, is_key, start_of, walk
 from coldstore.objects.port import Body, Object, ObjectInfo, check_range, whole
 from coldstore.objects.retry import Retry, Transient
 from coldstore.objects.s3_requests import Bucket, Condition, connect
@@ -145,10 +145,10 @@ class S3Objects:
             raise _conflict(key, condition)
         return None
 
-    def _read_folder(self, folder: str, stem: str, after: str) -> Iterator[Entry]:
+    def _read_folder(self, folder: str, stem: str, after: str) -> Iterator[FolderEntry]:
         return in_order(self._pages(folder, stem, after))
 
-    def _pages(self, folder: str, stem: str, after: str) -> Iterator[Iterable[Entry]]:
+    def _pages(self, folder: str, stem: str, after: str) -> Iterator[Iterable[FolderEntry]]:
         """The entries of one folder, as the store pages and orders them."""
         prefix, start, skip = folder + stem, start_of(folder, after), len(folder)
         start = start if start > prefix else ""
@@ -157,8 +157,8 @@ class S3Objects:
             page = self._retry.run(
                 f"list {prefix}", lambda: self._bucket.page(prefix, start, token, self._page_keys)
             )
-            objects = [Entry(info.key[skip:], info) for info in page.objects]
-            folders = [Entry(name[skip:], None) for name in page.folders]
+            objects = [FolderEntry(info.key[skip:], info) for info in page.objects]
+            folders = [FolderEntry(name[skip:], None) for name in page.folders]
             yield [entry for entry in objects + folders if is_key(entry.name.removesuffix("/"))]
             if (token := page.token) is None:
                 return

@@ -34,14 +34,14 @@ class Condition(NamedTuple):
     etag: str = ""
 
 
-class Found(NamedTuple):
+class HeadReply(NamedTuple):
     """What HEAD says of an object."""
 
     info: ObjectInfo
     put_id: str | None
 
 
-class Page(NamedTuple):
+class ListPage(NamedTuple):
     """A part of a folder's listing: objects, subfolders (with the '/'), and how to go on, if it does."""
 
     objects: list[ObjectInfo]
@@ -84,7 +84,7 @@ class Bucket:
             raise Transient("the object changed meanwhile", doubt=False)
         return Object(b"", info.etag)
 
-    def head(self, key: str) -> Found:
+    def head(self, key: str) -> HeadReply:
         try:
             with told(f"look at {key}", self._bucket):
                 reply = self._client.head_object(Bucket=self._bucket, Key=self.prefix + key)
@@ -93,7 +93,7 @@ class Bucket:
             raise
         modified_us = int(reply["LastModified"].timestamp() * 1_000_000)
         info = ObjectInfo(key, reply["ContentLength"], reply["ETag"], modified_us)
-        return Found(info, reply["Metadata"].get(PUT_ID))
+        return HeadReply(info, reply["Metadata"].get(PUT_ID))
 
     def _check_bucket(self) -> None:
         """HEAD has no body to say whether the object or its bucket is missing, so ask, once."""
@@ -120,7 +120,7 @@ class Bucket:
         with told(f"delete {key}", self._bucket):
             self._client.delete_object(Bucket=self._bucket, Key=self.prefix + key)
 
-    def page(self, prefix: str, start: str, token: str | None, count: int) -> Page:
+    def page(self, prefix: str, start: str, token: str | None, count: int) -> ListPage:
         """Up to `count` entries of one folder, from after `start` or from where `token` points."""
         request: ListObjectsV2RequestTypeDef = {
             "Bucket": self._bucket,
@@ -135,7 +135,7 @@ class Bucket:
         with told(f"list {prefix}", self._bucket):
             return self._page(self._client.list_objects_v2(**request))
 
-    def _page(self, reply: ListObjectsV2OutputTypeDef) -> Page:
+    def _page(self, reply: ListObjectsV2OutputTypeDef) -> ListPage:
         skip = len(self.prefix)
         objects = [
             ObjectInfo(
@@ -148,10 +148,10 @@ class Bucket:
         ]
         folders = [below["Prefix"][skip:] for below in reply.get("CommonPrefixes", [])]
         if not reply["IsTruncated"]:
-            return Page(objects, folders, None)
+            return ListPage(objects, folders, None)
         if not (token := reply.get("NextContinuationToken")):
             raise InvalidInput(f"cannot list {self.url}: the store has more, but does not say from where")
-        return Page(objects, folders, token)
+        return ListPage(objects, folders, token)
 
     def close(self) -> None:
         self._client.close()

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from coldstore.block.fetch import fetch
 from coldstore.block.files import Shelf, check_digest
 from coldstore.history import rollups
-from coldstore.history.columns import FIELDS, Columns
+from coldstore.history.columns import FIELDS, BlockColumns
 from coldstore.history.rollups import Rollup
 from coldstore.layout import metadata, paths
 from coldstore.layout.metadata import BlockMetadata
@@ -64,7 +64,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SectionPlan:
     """The sections of a queue, final blocks first, and what its listing alone says."""
 
     sections: tuple[Section, ...]
@@ -74,7 +74,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SectionReport:
     """What a section was found to be."""
 
     blocks: int = 0
@@ -88,7 +88,7 @@ class Part:
     claimed: tuple[str, ...] = ()  # files in data/ that young blocks name
 
 
-def plan(shelf: Shelf, most: int | None = None) -> Plan:
+def plan(shelf: Shelf, most: int | None = None) -> SectionPlan:
     """Cut a queue into sections of at most `most` final blocks each; the young ones are one section."""
     keys: list[MetaKey] = []
     strays: list[Defect] = []
@@ -108,7 +108,7 @@ def plan(shelf: Shelf, most: int | None = None) -> Plan:
     sections = [Section("final", low, high, last=high == stop) for low, high in pairwise(cuts)]
     if len(young) > len(merged):
         sections.append(Section("young", end, young[-1] + 1))
-    return Plan(tuple(sections), len(keys) - len(merged), tuple(strays), tuple(notes))
+    return SectionPlan(tuple(sections), len(keys) - len(merged), tuple(strays), tuple(notes))
 
 
 def _end(shelf: Shelf, finals: list[int]) -> int:
@@ -123,7 +123,7 @@ def _end(shelf: Shelf, finals: list[int]) -> int:
     return 0
 
 
-def check(shelf: Shelf, section: Section, tick: Tick = lambda _: None) -> Part:
+def check(shelf: Shelf, section: Section, tick: Tick = lambda _: None) -> SectionReport:
     """Read every file of a section."""
     return _Check(shelf.without_cache(), section, tick).run()
 
@@ -140,10 +140,10 @@ class _Check:
     elements: int = 0
     stored_bytes: int = 0
 
-    def run(self) -> Part:
+    def run(self) -> SectionReport:
         keys = list(self._keys())
         head, tip, sure = self._walk(keys)
-        return Part(
+        return SectionReport(
             self.blocks, self.elements, self.stored_bytes, head, tip, sure,
             tuple(self.defects), tuple(self.notes), tuple(self.claimed),
         )  # fmt: skip
@@ -238,7 +238,7 @@ class _Check:
 
     def _rollups(self, finals: list[BlockMetadata], named: set[int]) -> None:
         """Compare the rows of roll-ups that lie in this section with its metadata files."""
-        ours = Columns().extended(0, finals)
+        ours = BlockColumns().extended(0, finals)
         section = self.section
         for info in self.shelf.objects.list(paths.rollup_folder(self.shelf.name)):
             key = paths.parse_rollup(info.key)
@@ -290,7 +290,7 @@ def missing(shelf: Shelf, first: int, kind: paths.Kind, why: str) -> Defect:
     return Defect("metadata missing", paths.meta(shelf.name, first, kind), why, first)
 
 
-def _agree(ours: Columns, rollup: Rollup) -> bool:
+def _agree(ours: BlockColumns, rollup: Rollup) -> bool:
     """Whether the rows are those of the metadata files, as far as these could be read."""
     count = ours.count
     _, left, right = np.intersect1d(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from coldstore.block.files import Shelf
 from coldstore.layout import metadata, paths
 from coldstore.layout.metadata import BlockMetadata
-from coldstore.queue.sections import Defect, Part, Plan, broken, check, plan
+from coldstore.queue.sections import Defect, SectionPlan, SectionReport, broken, check, plan
 from coldstore.shared.errors import DataLoss
 
 # Called with blocks done, blocks in all, bytes of data read.
@@ -72,7 +72,7 @@ def unreadable(name: str, loss: DataLoss) -> Report:
     return Report(name, blocks=0, elements=0, stored_bytes=0, chain="", defects=(defect,))
 
 
-def join(shelf: Shelf, planned: Plan, parts: Sequence[Part]) -> Joined:
+def join(shelf: Shelf, planned: SectionPlan, parts: Sequence[SectionReport]) -> Joined:
     """Put the parts of all sections together, in their order; reads nothing."""
     defects: list[Defect] = list(planned.defects)
     notes: list[str] = list(planned.notes)

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from coldstore.shared import limits
 from coldstore.shared.errors import InvalidInput
-from coldstore.shared.null_columns import absent
+from coldstore.shared.null_columns import null_column
 
 Content = Literal["bytes", "text", "json"]
 CONTENTS: Final[tuple[str, ...]] = get_args(Content)
@@ -99,9 +99,9 @@ def payload(
             )
     count = len(values)
     columns = [
-        absent(count, pa.binary()) if keys is None else _column("key", keys, pa.binary()),
+        null_column(count, pa.binary()) if keys is None else _column("key", keys, pa.binary()),
         _column("value", values, value_type(content)),
-        absent(count, HEADERS) if headers is None else _column("headers", _pairs(headers), HEADERS),
+        null_column(count, HEADERS) if headers is None else _column("headers", _pairs(headers), HEADERS),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=payload_schema(content))
 
@@ -145,11 +145,11 @@ def check_payload(batch: pa.RecordBatch, content: Content) -> pa.RecordBatch:
         batch = _conform(batch, wanted)
     values, headers = batch.column(1), batch.column(2)
     _refuse_null(values)
-    plain = headers.null_count == rows
-    if not plain:
+    no_headers = headers.null_count == rows
+    if not no_headers:
         _refuse_null_headers(headers)
     # All buffers together are small, so nothing in them can be over a limit; else it is worth a look.
-    if not plain or batch.get_total_buffer_size() > limits.ELEMENT_BYTES_MAX:
+    if not no_headers or batch.get_total_buffer_size() > limits.ELEMENT_BYTES_MAX:
         _check_sizes(batch)
     if content == "json":
         _check_json(values)
@@ -174,7 +174,7 @@ def _conform(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     columns = []
     for field_ in wanted:
         if field_.name not in batch.schema.names:
-            columns.append(absent(batch.num_rows, field_.type))
+            columns.append(null_column(batch.num_rows, field_.type))
         else:
             columns.append(_cast(batch.column(field_.name), field_))
     _refuse_null(columns[wanted.names.index("value")])
@@ -318,8 +318,7 @@ def _check_json(values: pa.Array) -> None:
     is exactly one JSON text.
     """
     texts = values.to_pylist()
-    joined = "\x00".join(texts)
-    token = hashlib.sha256(joined.encode()).hexdigest()
+    token = hashlib.sha256("\x00".join(texts).encode()).hexdigest()
     try:
         parsed = orjson.loads("[" + f',"{token}",'.join(texts) + "]")
     except orjson.JSONDecodeError:

@@ -18,7 +18,7 @@ _SHARED: Final = pa.py_buffer(bytes(4 * (_SHARED_ROWS + 1)))
 _NOTHING: Final = pa.py_buffer(b"")
 
 
-def absent(count: int, kind: pa.DataType) -> pa.Array:
+def null_column(count: int, kind: pa.DataType) -> pa.Array:
     """`count` nulls of type `kind`."""
     if count < _FEW:
         return pa.nulls(count, kind)

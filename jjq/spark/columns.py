@@ -9,7 +9,7 @@ from pyspark.sql.types import BinaryType
 
 from coldstore.shared.errors import InvalidInput
 from jjq.limits import CALL_SECONDS
-from jjq.spark.server import Server
+from jjq.spark.server import ServerConnection
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -68,7 +68,7 @@ def subscribers(
     `offset` is the next element that a pop returns, `block` the block that holds it, `lag` the number of
     elements from there to the end of the queue.
     """
-    with Server(server, tls, seconds) as asked:
+    with ServerConnection(server, tls, seconds) as asked:
         found = asked.subscribers(queue)
     rows = [(s.queue, s.name, s.offset, s.lag, s.block, s.start, s.created, s.asleep) for s in found]
     return spark.createDataFrame(rows, SCHEMA)

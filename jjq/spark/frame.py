@@ -17,7 +17,7 @@ from coldstore.block.read import COLUMNS
 from coldstore.objects.settings import S3Settings
 from jjq.spark.options import OnDamage, Options
 from jjq.spark.scan.native import absolute, reachable, scan
-from jjq.spark.scan.plan import Span, View
+from jjq.spark.scan.plan import OffsetSpan, View
 from jjq.spark.source import register
 
 if TYPE_CHECKING:
@@ -61,13 +61,13 @@ def read(
         if base is None:
             return _sourced(spark, options, span)
         border = max(span.start, min(span.end, view.cold_next))
-        frame = scan(spark, view, Span(span.start, border), base).select(*options.columns)
+        frame = scan(spark, view, OffsetSpan(span.start, border), base).select(*options.columns)
     if border == span.end:
         return frame
-    return frame.unionAll(_sourced(spark, replace(options, root=None), Span(border, span.end)))
+    return frame.unionAll(_sourced(spark, replace(options, root=None), OffsetSpan(border, span.end)))
 
 
-def _sourced(spark: SparkSession, options: Options, span: Span) -> DataFrame:
+def _sourced(spark: SparkSession, options: Options, span: OffsetSpan) -> DataFrame:
     """The same by the data source, whose executors open S3 and servers by themselves."""
     register(spark)
     chosen = replace(options, start=f"offset:{span.start}", end=f"offset:{span.end}")

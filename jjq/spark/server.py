@@ -18,7 +18,7 @@ from jjq.remote.store import RemoteStore
 T = TypeVar("T")
 
 
-class Server:
+class ServerConnection:
     """The verbs that Spark needs, over one connection; close it, or use it as a context manager."""
 
     def __init__(self, servers: str, tls: ClientTls | None = None, seconds: float = CALL_SECONDS) -> None:

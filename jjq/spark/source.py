@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import StructType
 
-    from jjq.spark.scan.plan import Span
+    from jjq.spark.scan.plan import OffsetSpan
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
@@ -30,7 +30,7 @@ class JjqDataSource(DataSource):
     def name(cls) -> str:
         return "jjq"
 
-    _span: Span | None = None  # what a frame shows; Spark keeps it with the frame
+    _span: OffsetSpan | None = None  # what a frame shows; Spark keeps it with the frame
 
     def schema(self) -> StructType:
         from jjq.spark.scan.reader import found

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from coldstore.shared.batch import HEADERS, payload_schema
 from coldstore.shared.errors import InvalidInput
-from coldstore.shared.null_columns import absent
+from coldstore.shared.null_columns import null_column
 from jjq.v1 import jjq_pb2 as pb
 
 
@@ -19,9 +19,11 @@ def decode(message: pb.Elements) -> pa.RecordBatch:
     count = len(values)
     try:
         columns = [
-            pa.array(keys, pa.binary()) if any(k is not None for k in keys) else absent(count, pa.binary()),
+            pa.array(keys, pa.binary())
+            if any(k is not None for k in keys)
+            else null_column(count, pa.binary()),
             pa.array(values, pa.binary()),
-            pa.array(headers, HEADERS) if any(headers) else absent(count, HEADERS),
+            pa.array(headers, HEADERS) if any(headers) else null_column(count, HEADERS),
         ]
     except pa.ArrowException as error:
         raise InvalidInput(f"the elements do not fit into one batch ({error}): split it") from None

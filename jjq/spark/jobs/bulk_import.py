@@ -61,7 +61,7 @@ class Imported:
     chain: str
 
 
-class Share(NamedTuple):
+class ImportShare(NamedTuple):
     """What one partition makes: blocks of about `block_bytes`, from offset `first` on."""
 
     first: int
@@ -164,7 +164,7 @@ class _Import:
             .select("timestamp", "key", "value", "headers")
         )
 
-    def _count(self, ticket: Ticket, in_order: DataFrame, count: int) -> dict[int, Share]:
+    def _count(self, ticket: Ticket, in_order: DataFrame, count: int) -> dict[int, ImportShare]:
         """What each partition makes, after every row was seen to be an element."""
         failures = Failures(self._spark)
         content = ticket.settings.content
@@ -175,11 +175,11 @@ class _Import:
         measured = tasks.map_in_arrow(in_order, measure, _COUNTED)
         rows = tasks.run_watched(self._spark, "import", measured.collect, lambda: None)
         failures.raise_first()
-        shares: dict[int, Share] = {}
+        shares: dict[int, ImportShare] = {}
         first = ticket.first
         for row in sorted(rows):
             pieces = max(1, round(row["bytes"] / ticket.settings.block_bytes))
-            shares[row["partition"]] = Share(first, first + row["count"], row["bytes"] / pieces)
+            shares[row["partition"]] = ImportShare(first, first + row["count"], row["bytes"] / pieces)
             first += row["count"]
         if first != ticket.first + count:
             raise Conflict(
@@ -187,7 +187,7 @@ class _Import:
             )
         return shares
 
-    def _encode(self, ticket: Ticket, in_order: DataFrame, shares: dict[int, Share]) -> list[Staged]:
+    def _encode(self, ticket: Ticket, in_order: DataFrame, shares: dict[int, ImportShare]) -> list[Staged]:
         failures = Failures(self._spark)
         done = self._spark.sparkContext.accumulator(0)
         root, s3 = self._root, self._s3
@@ -299,7 +299,11 @@ def _small(rows: pa.RecordBatch, start: int = 0) -> Iterator[_Part]:
 
 
 def _staged(
-    batches: Iterator[pa.RecordBatch], ticket: Ticket, root: str, s3: S3Settings, shares: dict[int, Share]
+    batches: Iterator[pa.RecordBatch],
+    ticket: Ticket,
+    root: str,
+    s3: S3Settings,
+    shares: dict[int, ImportShare],
 ) -> Iterator[Staged]:
     """Encode and put the blocks of a partition, one after the other: one of them is in memory at a time."""
     share = shares.get(_partition())
@@ -311,7 +315,7 @@ def _staged(
         yield bulk_import.stage(objects, ticket, draft(pa.Table.from_batches(run), content))
 
 
-def _cut(rows: Iterator[_Rows], share: Share) -> Iterator[list[pa.RecordBatch]]:
+def _cut(rows: Iterator[_Rows], share: ImportShare) -> Iterator[list[pa.RecordBatch]]:
     """Element batches, gathered to runs of about `block_bytes`; offsets from `first` on."""
     offset, taken, goal = share.first, 0.0, share.block_bytes
     run: list[pa.RecordBatch] = []

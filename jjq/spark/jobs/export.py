@@ -32,7 +32,7 @@ from coldstore.shared.errors import Conflict, InvalidInput, NotFound
 from jjq.client.element_json import as_json
 from jjq.spark import cold
 from jjq.spark.jobs import ranges, tasks
-from jjq.spark.jobs.ranges import Range
+from jjq.spark.jobs.ranges import OffsetRange
 from jjq.spark.jobs.tasks import Progress, silent
 from jjq.spark.scan.partition import Slice
 
@@ -60,7 +60,7 @@ class Exported:
     bytes: int
 
 
-class Target(NamedTuple):
+class ExportTarget(NamedTuple):
     """Where to, and in which form."""
 
     url: str
@@ -91,7 +91,7 @@ def export(
         raise InvalidInput(f"format is {format!r} by {by!r}: use parquet or jsonl, by hour, date or none")
     s3 = s3 or S3Settings()
     cold.store(root, s3)
-    target = Target(to, s3, format, by)
+    target = ExportTarget(to, s3, format, by)
     found = _planned(target, root, queue, start, end)
     done = {info.key.removeprefix(_DONE) for info in target.objects.list(_DONE)}
     left = [piece for piece in found.pieces if _name(piece) not in done]
@@ -104,7 +104,7 @@ def export(
     return exported
 
 
-def _planned(target: Target, root: str, queue: str, start: str, end: str) -> Range:
+def _planned(target: ExportTarget, root: str, queue: str, start: str, end: str) -> OffsetRange:
     """The range, as it was resolved by the first run; its pieces are cut as they were then."""
     objects = target.objects
     asked = {"queue": queue, "start": start, "end": end, "format": target.format, "by": target.by}
@@ -126,21 +126,21 @@ def _planned(target: Target, root: str, queue: str, start: str, end: str) -> Ran
     return _cut(found, [*plan["cuts"], last])
 
 
-def _cut(found: Range, cuts: Sequence[int]) -> Range:
+def _cut(found: OffsetRange, cuts: Sequence[int]) -> OffsetRange:
     """The same range in other pieces: blocks may have been merged since they were cut."""
     parts = [part for piece in found.pieces for part in piece]
     pieces: list[tuple[Slice, ...]] = []
     for low, high in pairwise(cuts):
         inside = (Slice(part.block, max(low, part.start), min(high, part.end)) for part in parts)
         pieces.append(tuple(part for part in inside if part.start < part.end))
-    return Range(found.options, found.settings, found.start, found.end, tuple(pieces))
+    return OffsetRange(found.options, found.settings, found.start, found.end, tuple(pieces))
 
 
 def _name(piece: Sequence[Slice]) -> str:
     return f"part-{piece[0].start:020d}"
 
 
-def _write(target: Target, found: Range, piece: Sequence[Slice]) -> None:
+def _write(target: ExportTarget, found: OffsetRange, piece: Sequence[Slice]) -> None:
     """One task: write the files of a piece, then say that it is complete."""
     name = _name(piece)
     files: dict[str, _File] = {}

@@ -22,7 +22,7 @@ from coldstore.shared import batch
 from coldstore.shared.errors import InvalidInput
 from jjq.spark import cold
 from jjq.spark.jobs import ranges, tasks
-from jjq.spark.jobs.ranges import Range
+from jjq.spark.jobs.ranges import OffsetRange
 from jjq.spark.jobs.tasks import Failures, Progress, silent
 from jjq.spark.scan.partition import Slice
 
@@ -119,7 +119,7 @@ def stats(
     ]
 
 
-def _measure_elements(at: int, found: Range, piece: Sequence[Slice]) -> Iterator[pa.RecordBatch]:
+def _measure_elements(at: int, found: OffsetRange, piece: Sequence[Slice]) -> Iterator[pa.RecordBatch]:
     """On an executor: hour, size and key of every element, a batch for each block."""
     for part, table in zip(piece, found.blocks(piece, _COLUMNS), strict=True):
         rows = table.combine_chunks().to_batches()[0]

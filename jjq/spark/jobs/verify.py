@@ -15,7 +15,7 @@ from coldstore.block.files import Shelf
 from coldstore.layout.queue_settings import QueueSettings
 from coldstore.objects.settings import S3Settings
 from coldstore.queue import sections, verify
-from coldstore.queue.sections import Part, Plan, Section
+from coldstore.queue.sections import Section, SectionPlan, SectionReport
 from coldstore.queue.verify import Joined, Report
 from coldstore.shared.errors import DataLoss
 from jjq.spark import cold
@@ -31,10 +31,10 @@ class Planned(NamedTuple):
     """A queue that can be verified."""
 
     settings: QueueSettings
-    plan: Plan
+    plan: SectionPlan
 
 
-class Store(NamedTuple):
+class StoreLocation(NamedTuple):
     """Where everything is, as executors need to know it."""
 
     root: str
@@ -54,7 +54,7 @@ def verify_store(
     progress: Progress = silent,
 ) -> list[Report]:
     """A report for each of these queues, or for all."""
-    where = Store(root, s3 or S3Settings())
+    where = StoreLocation(root, s3 or S3Settings())
     names = list(queues) or cold.store(*where).queue_names()
     planned = tasks.raise_failures(tasks.run(spark, "verify", names, partial(_plan, where, section_blocks)))
     sound = [found for found in planned if isinstance(found, Planned)]
@@ -71,7 +71,7 @@ def verify_store(
     return sorted(reports, key=lambda report: place[report.queue])
 
 
-def _plan(where: Store, section_blocks: int, name: str) -> Planned | Report:
+def _plan(where: StoreLocation, section_blocks: int, name: str) -> Planned | Report:
     try:
         shelf = cold.store(*where).shelf(name)
     except DataLoss as loss:
@@ -79,11 +79,11 @@ def _plan(where: Store, section_blocks: int, name: str) -> Planned | Report:
     return Planned(shelf.settings, sections.plan(shelf, section_blocks))
 
 
-def _check(where: Store, item: tuple[QueueSettings, Section]) -> Part:
+def _check(where: StoreLocation, item: tuple[QueueSettings, Section]) -> SectionReport:
     settings, each = item
     return sections.check(where.shelf(settings), each)
 
 
-def _finish(where: Store, item: tuple[QueueSettings, Joined]) -> Report:
+def _finish(where: StoreLocation, item: tuple[QueueSettings, Joined]) -> Report:
     settings, joined = item
     return verify.finish(where.shelf(settings), joined)

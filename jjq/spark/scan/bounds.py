@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 from coldstore.shared.batch import to_us
 from coldstore.shared.limits import OFFSET_MAX
 from jjq.spark.scan.partition import Times
-from jjq.spark.scan.plan import Span
+from jjq.spark.scan.plan import OffsetSpan
 
 _ALWAYS: Final = Times(-OFFSET_MAX, OFFSET_MAX)
 
@@ -34,10 +34,10 @@ class Bounds:
     end: int = OFFSET_MAX
     times: Times | None = None
 
-    def within(self, span: Span) -> Span:
+    def within(self, span: OffsetSpan) -> OffsetSpan:
         """The part of `span` that these bounds leave."""
         start = max(span.start, self.start)
-        return Span(start, max(start, min(span.end, self.end)))
+        return OffsetSpan(start, max(start, min(span.end, self.end)))
 
     def narrowed(self, filters: Iterable[Filter]) -> tuple[Self, list[Filter]]:
         """These bounds and all of `filters`; and the filters that Spark must still apply.

@@ -18,7 +18,7 @@ from coldstore.layout.metadata import block_id
 from coldstore.objects.settings import S3Settings
 from jjq.spark.limits import NAMED_FILES_MAX
 from jjq.spark.scan.partition import Slice
-from jjq.spark.scan.plan import Span, View
+from jjq.spark.scan.plan import OffsetSpan, View
 from jjq.spark.schema import spark_schema
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _knows_s3a(spark: SparkSession) -> bool:
     return False
 
 
-def scan(spark: SparkSession, view: View, span: Span, base: str) -> DataFrame:
+def scan(spark: SparkSession, view: View, span: OffsetSpan, base: str) -> DataFrame:
     """The elements of cold blocks inside `span`, with all columns."""
     schema = spark_schema(view.settings.content)
     slices = view.slices(span)

@@ -46,7 +46,7 @@ class Slice(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PartitionSource:
     """Where the elements of a partition come from, and in which form they are wanted."""
 
     options: Options
@@ -59,7 +59,7 @@ class Partition(InputPartition):
     """The work of one task: parts of cold blocks, or the elements `tail` of a server."""
 
     def __init__(
-        self, source: Source, slices: tuple[Slice, ...] = (), tail: tuple[int, int] | None = None
+        self, source: PartitionSource, slices: tuple[Slice, ...] = (), tail: tuple[int, int] | None = None
     ) -> None:
         super().__init__(None)
         self.source = source
@@ -103,10 +103,11 @@ class Partition(InputPartition):
             yield file.read(low, high, columns)
 
     def _hot(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        from jjq.spark.server import Server  # brings gRPC, which reading the cold store does not need
+        # Imported here: it brings gRPC, which reading the cold store does not need.
+        from jjq.spark.server import ServerConnection
 
         options = self.source.options
-        with Server(options.server or "", options.tls, options.timeout) as server:
+        with ServerConnection(options.server or "", options.tls, options.timeout) as server:
             yield from server.read(self.source.settings.name, start, end)
 
 

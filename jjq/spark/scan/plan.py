@@ -24,15 +24,15 @@ from jjq.client.loop_thread import portal
 from jjq.spark import cold
 from jjq.spark.limits import HOT_PARTITION_ELEMENTS, PARTITION_BYTES_MIN, PARTITIONS_MIN
 from jjq.spark.options import Options
-from jjq.spark.scan.partition import Partition, Slice, Source, Times
+from jjq.spark.scan.partition import Partition, PartitionSource, Slice, Times
 
 if TYPE_CHECKING:
-    from jjq.spark.server import Server
+    from jjq.spark.server import ServerConnection
 
 _ASKED: Final = frozenset({"time", "ago", "subscriber"})  # starting points that only a server can judge
 
 
-class Span(NamedTuple):
+class OffsetSpan(NamedTuple):
     """A range of offsets, `end` excluded."""
 
     start: int
@@ -87,7 +87,7 @@ class View:
             return min(self._server.resolve(self.settings.name, point).offset, self.next_offset)
         return portal().run(start_points.resolve(start, self)).offset
 
-    def span(self) -> Span:
+    def span(self) -> OffsetSpan:
         """The range that the options ask for."""
         start, end = self.resolve(self.options.start), self.resolve(self.options.end)
         if start > end:
@@ -95,7 +95,7 @@ class View:
                 f"start {self.options.start} is offset {start}, after end {self.options.end}, "
                 f"which is {end}: swap or correct them"
             )
-        return Span(start, end)
+        return OffsetSpan(start, end)
 
     def now_us(self) -> int:
         return self._clock.now_us()
@@ -129,7 +129,7 @@ class View:
 
     # What to read ---------------------------------------------------------------------------------
 
-    def slices(self, span: Span, times: Times | None = None) -> list[Slice]:
+    def slices(self, span: OffsetSpan, times: Times | None = None) -> list[Slice]:
         """The parts of cold blocks inside `span`, without blocks that have no element within `times`."""
         if self._cold is None:
             return []
@@ -144,14 +144,14 @@ class View:
             if times is None or times.touch(block.min_timestamp_us, block.max_timestamp_us)
         ]
 
-    def partitions(self, span: Span, wanted: pa.Schema, times: Times | None = None) -> list[Partition]:
+    def partitions(self, span: OffsetSpan, wanted: pa.Schema, times: Times | None = None) -> list[Partition]:
         """`span` cut into pieces for tasks: cold blocks by bytes, the rest from the server by count."""
-        source = Source(self.options, self.settings, wanted, times)
+        source = PartitionSource(self.options, self.settings, wanted, times)
         runs = _runs(self.slices(span, times), self.options.partition_bytes)
         cold_ones = [Partition(source, slices=tuple(run)) for run in runs]
         return cold_ones + [Partition(source, tail=tail) for tail in self._tails(span)]
 
-    def _tails(self, span: Span) -> Iterator[tuple[int, int]]:
+    def _tails(self, span: OffsetSpan) -> Iterator[tuple[int, int]]:
         if self._server is None:
             return
         start = max(span.start, self.cold_next)
@@ -175,12 +175,12 @@ def _runs(slices: list[Slice], most: int) -> Iterator[list[Slice]]:
         yield run
 
 
-def _connected(options: Options) -> Server | None:
+def _connected(options: Options) -> ServerConnection | None:
     if options.server is None:
         return None
-    from jjq.spark.server import Server  # brings gRPC, which the cold store does not need
+    from jjq.spark.server import ServerConnection  # brings gRPC, which the cold store does not need
 
-    return Server(options.server, options.tls, options.timeout)
+    return ServerConnection(options.server, options.tls, options.timeout)
 
 
 def _open(options: Options, info: QueueInfo | None) -> ColdQueue:

@@ -31,7 +31,7 @@ import pyarrow as pa
 from coldstore.shared.errors import InvalidInput
 from jjq.spark.limits import HOT_PARTITION_ELEMENTS, PARTITION_BYTES_MIN, PARTITIONS_MIN
 from jjq.spark.scan.partition import Partition, Slice
-from jjq.spark.scan.plan import Span, View
+from jjq.spark.scan.plan import OffsetSpan, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,34 +72,34 @@ class Progress:
         return cls(offset, queue, start, cut)
 
 
-def plan_cut(view: View, span: Span) -> Cut:
+def plan_cut(view: View, span: OffsetSpan) -> Cut:
     """How to cut a new batch, by what the queue is now."""
     final = max(span.start, min(span.end, view.final_offset))
-    stored = sum(part.block.stored_bytes for part in view.slices(Span(span.start, final)))
+    stored = sum(part.block.stored_bytes for part in view.slices(OffsetSpan(span.start, final)))
     most = min(view.options.partition_bytes, max(PARTITION_BYTES_MIN, stored // PARTITIONS_MIN))
     return Cut(final, most, HOT_PARTITION_ELEMENTS)
 
 
-def pieces(view: View, span: Span, cut: Cut) -> Iterator[Span]:
+def pieces(view: View, span: OffsetSpan, cut: Cut) -> Iterator[OffsetSpan]:
     """`span` in order, without gap or overlap."""
     final = max(span.start, min(span.end, cut.final, view.final_offset))
-    yield from _by_bytes(view.slices(Span(span.start, final)), cut.bytes)
+    yield from _by_bytes(view.slices(OffsetSpan(span.start, final)), cut.bytes)
     for first in range(final, span.end, cut.elements):
-        yield Span(first, min(first + cut.elements, span.end))
+        yield OffsetSpan(first, min(first + cut.elements, span.end))
 
 
-def _by_bytes(slices: list[Slice], most: int) -> Iterator[Span]:
+def _by_bytes(slices: list[Slice], most: int) -> Iterator[OffsetSpan]:
     start, taken = slices[0].start if slices else 0, 0
     for part in slices:
         if taken and taken + part.block.stored_bytes > most:
-            yield Span(start, part.start)
+            yield OffsetSpan(start, part.start)
             start, taken = part.start, 0
         taken += part.block.stored_bytes
     if slices:
-        yield Span(start, slices[-1].end)
+        yield OffsetSpan(start, slices[-1].end)
 
 
-def plan_partitions(view: View, span: Span, cut: Cut, wanted: pa.Schema) -> list[Partition]:
+def plan_partitions(view: View, span: OffsetSpan, cut: Cut, wanted: pa.Schema) -> list[Partition]:
     """One partition for each piece, with the places where its elements are now."""
     return [_join_partitions(view.partitions(piece, wanted)) for piece in pieces(view, span, cut)]
 

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from coldstore.shared.errors import InvalidInput
 from jjq.spark.limits import SAMPLE_ELEMENTS
-from jjq.spark.scan.plan import Span, View
+from jjq.spark.scan.plan import OffsetSpan, View
 
 _NAMES: Final = {"elements": "maxOffsetsPerTrigger", "nbytes": "maxBytesPerTrigger"}
 
@@ -51,10 +51,14 @@ class RateLimit:
             limit.max_bytes if isinstance(limit, ReadMaxBytes) else self.nbytes,
         )
 
-    def end(self, view: View, span: Span, wanted: pa.Schema) -> int:
+    def end(self, view: View, span: OffsetSpan, wanted: pa.Schema) -> int:
         """Where a batch ends that begins at `span.start`: at `span.end`, or earlier."""
         end = span.end if self.elements is None else min(span.end, span.start + self.elements)
-        return end if self.nbytes is None else _after_bytes(view, Span(span.start, end), self.nbytes, wanted)
+        return (
+            end
+            if self.nbytes is None
+            else _after_bytes(view, OffsetSpan(span.start, end), self.nbytes, wanted)
+        )
 
 
 def _positive(name: str, text: str | None) -> int | None:
@@ -65,16 +69,16 @@ def _positive(name: str, text: str | None) -> int | None:
     return int(text)
 
 
-def _after_bytes(view: View, span: Span, most: int, wanted: pa.Schema) -> int:
+def _after_bytes(view: View, span: OffsetSpan, most: int, wanted: pa.Schema) -> int:
     """The offset by which about `most` bytes were read, and at least one element."""
     position, left = span.start, float(most)
     while position < span.end and (left > 0 or position == span.start):
-        found = view.slices(Span(position, position + 1))
+        found = view.slices(OffsetSpan(position, position + 1))
         if found:
             block = found[0].block
             stop, each = min(block.next, span.end), block.raw_bytes / block.count
         else:
-            stop, each = span.end, _sampled(view, Span(position, span.end), wanted)
+            stop, each = span.end, _sampled(view, OffsetSpan(position, span.end), wanted)
         take = min(stop - position, max(1, int(left / each)))
         position, left = position + take, left - take * each
         if position < stop:
@@ -82,8 +86,8 @@ def _after_bytes(view: View, span: Span, most: int, wanted: pa.Schema) -> int:
     return position
 
 
-def _sampled(view: View, span: Span, wanted: pa.Schema) -> float:
+def _sampled(view: View, span: OffsetSpan, wanted: pa.Schema) -> float:
     """Bytes of an element, by the first ones of a range that a server has."""
-    sample = Span(span.start, min(span.start + SAMPLE_ELEMENTS, span.end))
+    sample = OffsetSpan(span.start, min(span.start + SAMPLE_ELEMENTS, span.end))
     nbytes: int = sum(batch.nbytes for part in view.partitions(sample, wanted) for batch in part.batches())
     return max(1.0, nbytes / max(1, sample.end - sample.start))

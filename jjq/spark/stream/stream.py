@@ -22,7 +22,7 @@ from jjq.spark.errors import one_line
 from jjq.spark.limits import LOOK_SECONDS
 from jjq.spark.options import STREAM_NAMES, Options
 from jjq.spark.scan.partition import Partition
-from jjq.spark.scan.plan import Span, View
+from jjq.spark.scan.plan import OffsetSpan, View
 from jjq.spark.schema import arrow_schema
 from jjq.spark.stream.progress import Progress, plan_cut, plan_partitions
 from jjq.spark.stream.rate_limit import RateLimit
@@ -55,11 +55,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the batch ends that begins at `start`; `start` itself if there is nothing new."""
         with one_line():
             view, begin = self._view(), self._progress(start)
-            span = Span(begin.offset, max(begin.offset, self._available(view, begin.offset)))
+            span = OffsetSpan(begin.offset, max(begin.offset, self._available(view, begin.offset)))
             end = RateLimit.parse(self._given).under(limit).end(view, span, self._wanted())
             if end == begin.offset and begin.start is None:
                 return start
-            span = Span(begin.offset, end)
+            span = OffsetSpan(begin.offset, end)
             return Progress(end, begin.queue, cut=plan_cut(view, span)).document()
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -82,7 +82,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The work of each task, for a new batch or for one that is run again."""
         with one_line():
             begin, until = self._progress(start), self._progress(end)
-            span = Span(begin.offset, until.offset)
+            span = OffsetSpan(begin.offset, until.offset)
             if span.start >= span.end:
                 return []
             view = self._view()

@@ -17,7 +17,7 @@ from pyspark.sql.types import BinaryType, DataType, MapType, StringType, StructT
 
 from coldstore.shared.batch import Content, payload_bytes, payload_schema
 from coldstore.shared.errors import InvalidInput
-from coldstore.shared.null_columns import absent
+from coldstore.shared.null_columns import null_column
 from jjq.spark.limits import PUSH_BYTES, PUSH_ELEMENTS
 
 _COLUMNS: Final = ("value", "key", "headers")
@@ -74,7 +74,7 @@ def payloads(batches: Iterable[pa.RecordBatch], content: Content) -> Iterator[pa
 def _formed(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     given = dict(zip(batch.schema.names, batch.columns, strict=True))
     columns = [
-        given[field.name].cast(field.type) if field.name in given else absent(batch.num_rows, field.type)
+        given[field.name].cast(field.type) if field.name in given else null_column(batch.num_rows, field.type)
         for field in wanted
     ]
     if columns[wanted.get_field_index("value")].null_count:

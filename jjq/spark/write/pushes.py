@@ -35,13 +35,13 @@ from coldstore.shared.limits import OFFSET_MAX, PRODUCER_RECEIPTS_MAX
 from coldstore.shared.results import Receipt, Stage
 from jjq.limits import BACKOFF_SECONDS, BACKOFF_SECONDS_MAX
 from jjq.spark.limits import PUSH_SECONDS, PUSHES_IN_FLIGHT
-from jjq.spark.server import Server
+from jjq.spark.server import ServerConnection
 
 _Numbered = tuple[int, pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class PushTask:
     """To which queue, under which name, and how durable."""
 
     queue: str
@@ -52,7 +52,7 @@ class Task:
 class Pushes:
     """What one attempt of a task pushes."""
 
-    def __init__(self, server: Server, task: Task) -> None:
+    def __init__(self, server: ServerConnection, task: PushTask) -> None:
         self._server = server
         self._task = task
         self._clock, self._chance = SystemClock(), SystemChance()

@@ -28,9 +28,9 @@ from coldstore.shared.results import Stage
 from jjq.spark.errors import one_line
 from jjq.spark.limits import PRODUCER_CHARS_MAX
 from jjq.spark.options import Options
-from jjq.spark.server import Server
+from jjq.spark.server import ServerConnection
 from jjq.spark.write.payload import check_columns, payloads
-from jjq.spark.write.pushes import Pushes, Task
+from jjq.spark.write.pushes import Pushes, PushTask
 
 if TYPE_CHECKING:
     from jjq.remote.settings import ClientTls
@@ -67,15 +67,15 @@ class Target:
             )
         if stage not in get_args(Stage):
             raise InvalidInput(f"stage is {stage!r}: use one of {', '.join(get_args(Stage))}")
-        with Server(options.server, options.tls, options.timeout) as server:
+        with ServerConnection(options.server, options.tls, options.timeout) as server:
             info = server.queue(options.queue)
         check_columns(schema, info.name, info.content)
         return cls(options.server, options.tls, info.name, info.content, stage, options.timeout)  # type: ignore[arg-type]
 
     def push(self, identity: str, batches: Iterator[pa.RecordBatch]) -> Pushed:
         """Push the rows of a task; called on an executor."""
-        with Server(self.server, self.tls, self.timeout) as server:
-            pushes = Pushes(server, Task(self.queue, identity, self.stage))
+        with ServerConnection(self.server, self.tls, self.timeout) as server:
+            pushes = Pushes(server, PushTask(self.queue, identity, self.stage))
             pushes.run(payloads(batches, self.content))
             return Pushed(pushes.pushed, pushes.found)
 
