@@ -6,7 +6,14 @@
     jjq.spark.register(spark)                                            # once per session, then
     spark.read.format("jjq").options(root="s3://bucket/jjq", queue="orders", server="node:7575").load()
 
-Needs the extra `spark`. Names are loaded when they are first used: executors need few of them.
+    frame, source   the two ways in: `read`, and the data source "jjq"; options and schema are common to both
+    columns         helpers for users: text, JSON, headers, subscribers
+    cold, server    connections to the cold store and to a server
+    errors, limits  one-line errors, reports of skipped blocks; all limits
+    scan/           read a range · stream/  follow a queue · write/  push rows · jobs/  pipeline jobs
+
+Needs the extra `spark`. Names are loaded when they are first used: executors need few of them. Spark reads
+the cold store and asks servers; it never opens a hot store.
 """
 
 from __future__ import annotations
