@@ -43,7 +43,7 @@ class Start:
 
 
 class ResolvableQueue(Protocol):
-    """What resolving needs to know of a queue."""
+    """Port: what a queue must answer so that a starting point can be resolved in it."""
 
     @property
     def first_offset(self) -> int: ...

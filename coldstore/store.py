@@ -90,7 +90,7 @@ class ColdStore:
         wanted = QueueSettings(name=name, id=self._chance.token(), created_us=self._clock.now_us(), **asked)
         queue_settings.check_settings(wanted)
         self._claim()
-        return bulk_import.begin(self._objects, wanted, self._chance.token(), asked=asked, idle=idle)
+        return bulk_import.begin(self._objects, wanted, self._chance.token(), required=asked, idle=idle)
 
     def open_queue(self, name: str) -> ColdQueue:
         """A queue as it is now; `NotFound` if there is none of this name."""

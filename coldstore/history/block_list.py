@@ -1,7 +1,7 @@
 """The list of a queue's blocks in memory: a snapshot that is searched, never changed.
 
-Final blocks first, as columns; then the young blocks after them, which are few. A queue replaces
-its list when something was committed; whoever holds an old list goes on reading it undisturbed.
+Final blocks come first, as columns; then the young blocks, which are few. A queue replaces its list after a
+commit. A reader that holds an old list can go on reading it.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class BlockList(Sequence[BlockMetadata]):
         return self._at(self.index_for(offset))
 
     def min_timestamp_us(self, offset: int) -> int:
-        """The least timestamp in the block that holds `offset`; its other metadata is not made up for it."""
+        """The least timestamp in the block that holds `offset`, without building its other metadata."""
         at = self.index_for(offset)
         if at < self._final_count:
             return int(self._columns.array("min_timestamp", self._final_count).item(at))
@@ -133,8 +133,8 @@ class BlockList(Sequence[BlockMetadata]):
     def block_at(self, timestamp_us: int) -> BlockMetadata | None:
         """The block with the first element that is not older than `timestamp_us`; None if all are older.
 
-        Timestamps need not grow along a queue, so the search runs over the greatest seen so far:
-        the first block where that reaches `timestamp_us` is the first that holds such an element.
+        Timestamps need not grow along a queue. So the search runs over the greatest timestamp so far: the first
+        block where that reaches `timestamp_us` is the first that holds such an element.
         """
         at = self._peak.searchsorted(timestamp_us, side="left").item()
         if at < self._final_count:

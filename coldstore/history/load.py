@@ -1,9 +1,9 @@
-"""Loading the list of a queue's blocks: roll-ups, then the metadata files written since.
+"""Load the list of a queue's blocks: from roll-ups, then from the metadata files written since.
 
-No step trusts a listing alone. Every final block must continue the chain of the one before it, every
-young block must start where the one before it ends, so a metadata file that is missing in the
-middle gives `DataLoss` instead of a shorter queue. Blocks may be committed, merged and swept while
-we look, so what looks like a gap is looked at again, and is believed when nothing has changed.
+No step trusts a listing alone. Every final block must continue the chain of the one before it, and every
+young block must start where the one before it ends. So a metadata file that is missing in the middle gives
+`DataLoss` instead of a shorter queue. Blocks may be committed, merged and swept during a load. So a gap is
+looked at again, and is reported only if nothing has changed in between.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from coldstore.layout.metadata import BlockMetadata
 from coldstore.layout.paths import MetaKey, RollupKey
 from coldstore.shared.errors import DataLoss
 
-_LOOKS: Final = 5  # at a queue that changes under our eyes
+_LOOKS: Final = 5  # at a queue that others change during the load
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Loaded:
 
 
 class _Gap(Exception):
-    """A block is missing between others: perhaps moved while we looked, perhaps lost."""
+    """A block is missing between others: perhaps merged during the load, perhaps lost."""
 
     def __init__(self, shelf: Shelf, missing: MetaKey, seen: BlockMetadata | None = None) -> None:
         key = paths.meta(shelf.name, *missing)
@@ -44,19 +44,19 @@ class _Gap(Exception):
 
 
 def load(shelf: Shelf) -> Loaded:
-    """Every block of a queue, from nothing."""
+    """All blocks of a queue."""
     columns, rolled = _load_index(shelf)
     blocks = BlockList(shelf.settings.id, columns, columns.count)
     return Loaded(reload(shelf, blocks), frozenset(rolled))
 
 
 def reload(shelf: Shelf, known: BlockList) -> BlockList:
-    """`known` and whatever was committed since; reads only metadata that is new."""
+    """`known` with the blocks that were committed since; reads only new metadata."""
     seen: list[MetaKey] = []
     for looks_left in reversed(range(_LOOKS)):
         keys = list(_list_metadata(shelf, known.final_next))
         try:
-            return _continued(shelf, known, keys)
+            return _extend(shelf, known, keys)
         except _Gap as gap:
             if keys == seen or not looks_left:
                 raise gap.loss from None
@@ -76,17 +76,19 @@ def _list_metadata(shelf: Shelf, start: int, stop: int | None = None) -> Iterato
         yield key
 
 
-def _continued(shelf: Shelf, known: BlockList, keys: Sequence[MetaKey]) -> BlockList:
-    finals = _finals(shelf, known.last_final, [key for key in keys if key.kind == "final"])
+def _extend(shelf: Shelf, known: BlockList, keys: Sequence[MetaKey]) -> BlockList:
+    finals = _read_finals(shelf, known.last_final, [key for key in keys if key.kind == "final"])
     tip = finals[-1] if finals else known.last_final
     end = 0 if tip is None else tip.next
     young_keys = [key for key in keys if key.kind == "young" and key.first >= end]
-    young = _young(shelf, tip, _found(shelf, young_keys, known.young))
+    young = _link_young(shelf, tip, _read_listed(shelf, young_keys, known.young))
     columns = known.columns.extended(known.final_count, finals)
     return BlockList(shelf.settings.id, columns, known.final_count + len(finals), young)
 
 
-def _found(shelf: Shelf, keys: Sequence[MetaKey], known: Sequence[BlockMetadata] = ()) -> list[BlockMetadata]:
+def _read_listed(
+    shelf: Shelf, keys: Sequence[MetaKey], known: Sequence[BlockMetadata] = ()
+) -> list[BlockMetadata]:
     """The metadata with these keys, all of which were listed; those known are not read again."""
     have = {block.first: block for block in known}
     fetched = shelf.find_all(key for key in keys if key.first not in have)
@@ -97,9 +99,9 @@ def _found(shelf: Shelf, keys: Sequence[MetaKey], known: Sequence[BlockMetadata]
     return [have[key.first] for key in keys]
 
 
-def _finals(shelf: Shelf, before: BlockMetadata | None, keys: Sequence[MetaKey]) -> list[BlockMetadata]:
+def _read_finals(shelf: Shelf, before: BlockMetadata | None, keys: Sequence[MetaKey]) -> list[BlockMetadata]:
     """The final blocks with these keys, each linked to the one before it."""
-    finals = _found(shelf, keys)
+    finals = _read_listed(shelf, keys)
     for block in finals:
         expected = 0 if before is None else before.next
         if block.first > expected:
@@ -109,7 +111,7 @@ def _finals(shelf: Shelf, before: BlockMetadata | None, keys: Sequence[MetaKey])
     return finals
 
 
-def _young(
+def _link_young(
     shelf: Shelf, tip: BlockMetadata | None, found: Sequence[BlockMetadata]
 ) -> tuple[BlockMetadata, ...]:
     """The young blocks `found`, each linked to the one before it."""
@@ -181,8 +183,8 @@ class _Assembly:
         try:
             if not keys:
                 raise _Gap(self._shelf, MetaKey(self.end, "final"))
-            finals = _finals(self._shelf, self._tip, keys)
-        except _Gap as gap:  # final metadata is never deleted, so there is nothing to look at again
+            finals = _read_finals(self._shelf, self._tip, keys)
+        except _Gap as gap:  # final metadata is never deleted, so a second look would find the same
             raise gap.loss from None
         self._add(BlockColumns().extended(0, finals))
 

@@ -1,17 +1,17 @@
 """A local cache of cold data files, for stores that are far away.
 
-Two tiers: verified bytes in memory, and files named by their sha256 in a folder that any number of
-processes share. Whatever comes from disk or from the store is hashed before it is handed out; bytes
-in memory were, and are not hashed again (30 ms per block). The folder:
+There are two tiers: verified bytes in memory, and files named by their sha256 in a folder that any number of
+processes share. Bytes from disk or from the store are hashed before they are handed out. Bytes in memory were
+hashed already and are not hashed again, which would take 30 ms per block. The folder:
 
     <directory>/<sha256>        a file, renamed into place when whole; its mtime is its last use
     <directory>/<pid>-<token>   a file being written, already of its full size, locked by its writer
     <directory>/.lock           held while room is made, and while a file gets its name
 
-Room is made before a file is written: under the lock the least recently used files go until the new
-one fits, and it is created at full size before the lock is released. So the files of all processes
-together never exceed the bound, although none waits while another writes. A cache must never be the
-reason that a read fails: trouble with the disk only means that the store is asked.
+Room is made before a file is written. Under the lock, the least recently used files are removed until the new
+one fits, and the new one is created at its full size before the lock is released. So the files of all
+processes together never exceed the bound, although no process waits while another writes. A cache must never
+be the reason that a read fails: if the disk fails, the bytes come from the store.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class _Disk:
         with suppress(OSError), self._room_for(len(data)) as (fd, temporary):
             local_files.write_fully(fd, data)
             self._used(fd)
-            with self._locked():  # or who counts meanwhile may see neither name
+            with self._locked():  # without it, a process that counts meanwhile may see neither name
                 temporary.rename(self._directory / sha256)
 
     def touch(self, sha256: str) -> None:

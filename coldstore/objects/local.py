@@ -4,14 +4,15 @@
     <root>/.tmp/      files being written; on the same file system, never listed
     <root>/.lock      held for the instants of compare-and-rename; holds the last stamp
 
-A file never changes: an overwrite renames a new file over it, so that a reader has one version or
-the other. `put_if_absent` is link(2), which the kernel decides; `put_if_match` compares and renames
-under flock(2) on `.lock`, so it holds between processes too (all on one machine: no network file
-system). The etag is inode, mtime and size, where the mtime is a stamp of ours that only grows, by
-clock or by one: inodes are reused within a clock tick, so the kernel's own mtime would let a deleted
-and a new version look the same.
+A file never changes: an overwrite renames a new file over it, so a reader has one version or the other.
+`put_if_absent` is link(2): the kernel decides who wins. `put_if_match` compares and renames under flock(2) on
+`.lock`, so it holds between processes, too (all on one machine, not on a network file system).
 
-Nothing is created before the first write, so a store can be read where nothing may be written.
+The etag is inode, mtime and size. The mtime is a stamp of ours that only grows, by the clock or by one. The
+kernel's own mtime would not do: inodes are reused within a clock tick, so a deleted and a new version could
+look the same.
+
+Nothing is created before the first write, so a store can be read by a user who may not write.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class LocalObjects:
                         self._refuse_existing(key, folder, name)
                     os.replace(new, name, dst_dir_fd=folder)
 
-        # Mostly seen before anything is written; link(2) decides the rest.
+        # An existing object is mostly found before anything is written; link(2) decides races.
         with suppress(NotFound), self._reading(key) as (folder, name):
             if local_files.status_of(folder, name) is not None:
                 self._refuse_existing(key, folder, name)
@@ -112,7 +113,7 @@ class LocalObjects:
                     raise _changed(key, etag)
                 os.replace(new, name, dst_dir_fd=folder)
 
-        # Mostly seen before anything is written; the lock decides the rest.
+        # Another version is mostly found before anything is written; the lock decides races.
         with suppress(NotFound):
             if self.head(key).etag == etag:
                 return self._write(key, data, swap)

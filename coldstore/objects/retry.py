@@ -1,7 +1,7 @@
-"""Trying again, in one place: exponential backoff with jitter, within a budget of time.
+"""Retries of requests to an object store, with backoff, within a budget of time.
 
-The SDK's own retries are switched off. They would hide that a reply was lost, and then a conditional
-put that did take effect is answered with 412 as if somebody else had won.
+The SDK's own retries are switched off. They would hide that a reply was lost: then the store answers the
+second attempt of a conditional put, whose first attempt took effect, with 412, as if another writer had won.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Transient(Exception):
-    """This attempt failed, another may not. With `doubt` it may have taken effect all the same."""
+    """This attempt failed, the next one may succeed. With `doubt`, this one may have taken effect all the same."""
 
     def __init__(self, reason: str, *, doubt: bool) -> None:
         super().__init__(reason)
@@ -27,7 +27,7 @@ class Transient(Exception):
 
 
 class Retry:
-    """How often and how long one operation is tried."""
+    """Runs an operation until it succeeds, fails for good, or its time is up."""
 
     def __init__(self, clock: Clock, chance: Chance, seconds: float = limits.OBJECT_RETRY_SECONDS) -> None:
         self._clock = clock

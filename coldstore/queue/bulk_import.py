@@ -1,12 +1,12 @@
-"""Importing: many final blocks, made elsewhere and side by side, become part of a queue in one step.
+"""Import: many final blocks, made elsewhere in parallel, become part of a queue in one step.
 
-    1. begin     `queue.json` is put, or swapped, with the field `importing`: from here on everybody else
-                 finds a queue that is being imported, and leaves it alone. This reserves the name, too
-    2. stage     data files are put under `young/`, where no engine looks and no metadata names them;
-                 in any order, by any number of processes
-    3. publish   one after the other, in order: the staged bytes to `data/`, then the final metadata
-    4. show      roll-ups; then `queue.json` is swapped for one without the field. This is the commit point:
-                 before it nobody sees an element of the import, after it everybody sees all of them
+    1. begin     `queue.json` is put, or swapped, with the field `importing`. From here on all others see that the
+                 queue is being imported, and leave it alone. This also reserves the name
+    2. stage     data files are put under `young/`, where no engine looks and no metadata names them; in any order,
+                 by any number of processes
+    3. publish   one block after the other, in order: the staged bytes to `data/`, then the final metadata
+    4. show      roll-ups; then `queue.json` is swapped for one without the field. This is the commit point: before it
+                 no reader sees an element of the import, after it every reader sees all of them
     5. forget    the staged files are deleted; `sweep` finds those that stay
 
 **`data/` is a gapless prefix at every instant**, since step 3 puts a file only when the one before it is
@@ -14,17 +14,17 @@ there. (Its price is that the bytes are written twice and published one block at
 side by side would show gaps to engines; a server-side copy is not among the seven verbs, and SeaweedFS,
 files and AWS differ in what it guarantees.)
 
-A crash leaves a queue with the field, and files that nobody sees. Whoever begins again takes the import
-over: by a swap of `queue.json`, which makes the earlier one fail with `Conflict` at its next step; then what
-that has published is removed, last first (an engine that reads `data/` meanwhile sees a shorter prefix: what
-was not shown is not history yet). Staged files stay, and those that are wanted again are not
-put again: their names are their digests. `abandon` removes everything.
+A crash leaves a queue with the field, and files that no reader sees. The next import of this queue takes
+over. It swaps `queue.json`, so that the first import, if it still runs, fails with `Conflict` at its next
+step. Then it removes what the first one has published, last block first. (An engine that reads `data/`
+meanwhile sees a shorter prefix: blocks that were not shown are not history yet.) Staged files stay and are
+not put again, since their names are their digests. `abandon` removes everything.
 
-**Who may import.** A new queue: nobody else knows its name. A queue that exists: only if it is idle, which
-means that no server has it open and no journal holds elements of it that are in no block. Elements in a
-journal would get the offsets of imported ones. The cold store cannot tell, so the caller has to say so;
-what it can tell is checked: that the node which owns the queue (`shards.json`) has left the cluster
-(`cluster/nodes/`), that no young block waits to be merged, and that no server left a block half-written.
+**Who may import.** Into a new queue: anybody. Into a queue that exists: only if it is idle, which means that
+no server has it open and no journal holds elements of it that are in no block. Otherwise elements in a
+journal would get the offsets of imported ones. The cold store cannot see this, so the caller has to say so.
+What the cold store can see is checked: the node that owns the queue (`shards.json`) has left the cluster
+(`cluster/nodes/`), no young block waits to be merged, and no server left a block half-written.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from coldstore.block import encode as blocks
+from coldstore.block import encode
 from coldstore.block.draft import Draft
 from coldstore.block.fetch import fetch
 from coldstore.block.files import Shelf, check_digest
@@ -92,12 +92,12 @@ def begin(
     wanted: QueueSettings,
     token: str,
     *,
-    asked: Collection[str] = (),
+    required: Collection[str] = (),
     idle: bool = False,
 ) -> Ticket:
     """Reserve the queue; `token` is the identity of this import. One that was broken off is taken over.
 
-    A queue that exists keeps its settings; `asked` names those that must be as `wanted` has them.
+    A queue that exists keeps its settings; `required` names those that must be as `wanted` has them.
     """
     key = paths.queue(wanted.name)
 
@@ -106,7 +106,7 @@ def begin(
             ticket = Ticket(replace(wanted, importing=Importing(token, new=True)))
         else:
             there = queue_settings.decode(found.data, key)
-            _check_same(there, wanted, asked)
+            _check_same(there, wanted, required)
             ticket = _take_over(objects, there, token) or _begin_in(objects, there, token, idle)
         return Change(queue_settings.encode(ticket.settings), ticket)
 
@@ -117,8 +117,8 @@ def begin(
     return ticket
 
 
-def _check_same(there: QueueSettings, wanted: QueueSettings, asked: Collection[str]) -> None:
-    for name in sorted(asked):
+def _check_same(there: QueueSettings, wanted: QueueSettings, required: Collection[str]) -> None:
+    for name in sorted(required):
         if getattr(there, name) != getattr(wanted, name):
             raise Conflict(
                 f"queue {there.name} exists with {name}={getattr(there, name)}: import with that, or choose "
@@ -134,8 +134,8 @@ def _take_over(objects: ObjectStore, there: QueueSettings, token: str) -> Ticket
     return Ticket(replace(there, importing=replace(there.importing, by=token)), before)
 
 
-def _begin_in(objects: ObjectStore, there: QueueSettings, token: str, said: bool) -> Ticket:
-    if not said:
+def _begin_in(objects: ObjectStore, there: QueueSettings, token: str, idle: bool) -> Ticket:
+    if not idle:
         raise Conflict(
             f"queue {there.name} exists: choose another name, or stop the servers that have it, after they have "
             f"sealed what their journals hold, and say that it is idle (--idle)"
@@ -186,7 +186,7 @@ def check(objects: ObjectStore, ticket: Ticket) -> str:
 
 def stage(objects: ObjectStore, ticket: Ticket, draft: Draft) -> Staged:
     """Put a data file where nobody looks; not again if it is there."""
-    encoded = blocks.encode(draft.table, ticket.settings)
+    encoded = encode.encode(draft.table, ticket.settings)
     staged = Staged(
         draft.first,
         draft.next - 1,
@@ -206,11 +206,11 @@ def stage(objects: ObjectStore, ticket: Ticket, draft: Draft) -> Staged:
     return staged
 
 
-def chained(ticket: Ticket, staged: Iterable[Staged], put_id: str) -> list[BlockMetadata]:
+def chain_blocks(ticket: Ticket, staged: Iterable[Staged], put_id: str) -> list[BlockMetadata]:
     """The final blocks that staged files become, in order of their offsets."""
     before = ticket.before
     epoch = 0 if before is None else before.epoch
-    made: list[BlockMetadata] = []
+    blocks: list[BlockMetadata] = []
     for part in sorted(staged):
         chain = metadata.genesis(ticket.settings.id) if before is None else before.chain or ""
         before = BlockMetadata(
@@ -223,8 +223,8 @@ def chained(ticket: Ticket, staged: Iterable[Staged], put_id: str) -> list[Block
             chain=metadata.link(chain, part.first, part.last, part.sha256),
             **part._asdict(),
         )
-        made.append(before)
-    return made
+        blocks.append(before)
+    return blocks
 
 
 def publish(
@@ -251,7 +251,7 @@ def publish(
 
 
 def _ensure(objects: ObjectStore, key: str, data: memoryview) -> None:
-    """Put what belongs there; what an earlier writer left there is replaced, as the import is ours."""
+    """Make the object at `key` have these bytes. What another writer left there is replaced: the import is ours."""
 
     def decide(found: Object | None) -> Change[None]:
         same = found is not None and memoryview(found.data) == data

@@ -164,7 +164,7 @@ class ColdQueue:
         with the same elements. After `Unavailable` try again with the same elements: what was committed
         is recognised. After `Fenced` open the queue again, and go on only if it is still yours.
         """
-        new = draft.draft(elements, self.settings.content)
+        new = draft.make_draft(elements, self.settings.content)
         if not (final and self._merging.acquire(blocking=False)):
             return self._write_all(new, False, epoch)
         try:
@@ -253,7 +253,7 @@ class ColdQueue:
             raise
         if new is not None:
             parts.append(new.table)
-        whole = new if new is not None and not young else draft.joined(parts, self.settings.content)
+        whole = new if new is not None and not young else draft.concat(parts, self.settings.content)
         block = commit.commit_final(self._shelf, whole, young, blocks.last_final, writer)
         self._settled = block.first
         self._show(block)

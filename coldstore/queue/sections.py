@@ -1,7 +1,7 @@
-"""Sections: a queue cut into stretches of blocks that are verified each by itself, in any order, anywhere.
+"""Sections: a queue cut into runs of blocks. Each is verified by itself, in any order, on any machine.
 
-`plan` lists the metadata and cuts it, `check` reads every file of one section and compares everything with
-everything. What a section was found to be is small: verify.py joins it with its neighbours by their
+`plan` lists the metadata and cuts it into sections. `check` reads every file of one section and compares
+everything with everything. The report of a section is small: verify.py joins it with its neighbours by their
 first and last block. Blocks that are committed, merged or swept meanwhile are no defects.
 """
 
@@ -55,7 +55,7 @@ class Defect:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Blocks of one kind with ids from `start` up to `stop`; the last one answers for what lies beyond."""
+    """Blocks of one kind with ids from `start` up to `stop`. The last section also covers everything after `stop`."""
 
     kind: paths.Kind
     start: int
@@ -65,7 +65,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class SectionPlan:
-    """The sections of a queue, final blocks first, and what its listing alone says."""
+    """The sections of a queue, final blocks first, and the defects that its listing alone shows."""
 
     sections: tuple[Section, ...]
     blocks: int
@@ -75,7 +75,7 @@ class SectionPlan:
 
 @dataclass(frozen=True, slots=True)
 class SectionReport:
-    """What a section was found to be."""
+    """The result of checking one section."""
 
     blocks: int = 0
     elements: int = 0
@@ -276,7 +276,7 @@ class _Check:
 
 
 def broken(shelf: Shelf, before: BlockMetadata | None, block: BlockMetadata) -> list[Defect]:
-    """What is wrong between a block and the one before it."""
+    """Defects in the link between a block and the one before it."""
     why = metadata.broken_link(before, block)
     if why is None:
         return []

@@ -5,8 +5,8 @@ and a timestamp, and from then on it is an element batch:
 
     offset int64 · timestamp timestamp[us, UTC] · key binary? · value binary|utf8 · headers map<utf8, binary>?
 
-The schema is eternal: columns may be added, never changed. Nothing here loops over elements in
-Python, except to find the position of a bad one after a whole batch was refused.
+The schema never changes: columns may be added, none may be altered. Nothing here loops over elements in
+Python, except to find the position of a bad element after a whole batch was refused.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Element:
 
 
 def check_content(content: str) -> Content:
-    """`content` if a queue can have it."""
+    """Return `content` if a queue can have it."""
     for known in get_args(Content):
         if content == known:
             return known  # type: ignore[no-any-return]
@@ -74,12 +74,12 @@ _ELEMENTS: Final = {c: pa.schema(_STAMP_FIELDS + _payload_fields(c)) for c in ge
 
 
 def payload_schema(content: Content) -> pa.Schema:
-    """What a producer supplies."""
+    """The columns that a producer supplies."""
     return _PAYLOADS[content]
 
 
 def schema(content: Content) -> pa.Schema:
-    """What a queue holds."""
+    """The columns that a queue holds."""
     return _ELEMENTS[content]
 
 
@@ -119,7 +119,7 @@ def _column(name: str, items: Sequence[Any], wanted: pa.DataType) -> pa.Array:
                 pa.array([item], type=wanted)
             except (pa.ArrowException, TypeError, ValueError, OverflowError, UnicodeError) as error:
                 raise InvalidInput(
-                    f"element {position}: its {name} is {_shown(item)}, which is not {wanted} ({_line(error)})",
+                    f"element {position}: its {name} is {_describe(item)}, which is not {wanted} ({_line(error)})",
                     position=position,
                 ) from None
         raise
@@ -148,7 +148,7 @@ def check_payload(batch: pa.RecordBatch, content: Content) -> pa.RecordBatch:
     no_headers = headers.null_count == rows
     if not no_headers:
         _refuse_null_headers(headers)
-    # All buffers together are small, so nothing in them can be over a limit; else it is worth a look.
+    # If all buffers together are small, no element can be over a limit. Only else are sizes computed.
     if not no_headers or batch.get_total_buffer_size() > limits.ELEMENT_BYTES_MAX:
         _check_sizes(batch)
     if content == "json":
@@ -292,7 +292,7 @@ def element_bytes(batch: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def _header_bytes(headers: pa.MapArray) -> np.ndarray[Any, np.dtype[np.int64]]:
-    # `keys` and `items` are the children whole, whatever slice of the map this is; `offsets` is sliced.
+    # `keys` and `items` are the whole children, even if the map is a slice; `offsets` is sliced.
     names = pc.binary_length(headers.keys).to_numpy(zero_copy_only=False).astype(np.int64)
     values = pc.fill_null(pc.binary_length(headers.items), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     ends = np.concatenate([[0], np.cumsum(names + values)])
@@ -306,16 +306,15 @@ def _header_bytes(headers: pa.MapArray) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def raw_bytes(batch: pa.RecordBatch | pa.Table) -> int:
-    """What a batch counts towards block size and budgets: its bytes in Arrow form, slices counted as cut."""
+    """Bytes of a batch in Arrow form, as block sizes and budgets count them; a slice counts only its own rows."""
     return int(batch.nbytes)
 
 
 def _check_json(values: pa.Array) -> None:
     """Refuse a batch with a value that is not JSON, by one call of the parser for the whole batch.
 
-    The values are joined by a separator element that no value can contain, as it is a digest of all
-    of them: the joined text parses with the separator at every odd place if and only if each value
-    is exactly one JSON text.
+    The values are joined by a separator element. No value can contain it, since it is a digest of all values. So the
+    joined text parses with the separator at every odd place if and only if each value is exactly one JSON text.
     """
     texts = values.to_pylist()
     token = hashlib.sha256("\x00".join(texts).encode()).hexdigest()
@@ -330,9 +329,9 @@ def _check_json(values: pa.Array) -> None:
             orjson.loads(text)
         except orjson.JSONDecodeError as error:
             raise InvalidInput(
-                f"element {position}: its value {_shown(text)} is not JSON ({error})", position=position
+                f"element {position}: its value {_describe(text)} is not JSON ({error})", position=position
             ) from None
-    # Each value parses alone but the whole does not: nesting too deep for the parser when joined.
+    # Each value parses by itself, but all together do not: then nesting is too deep for the parser. They are valid.
 
 
 def stamp(batch: pa.RecordBatch, first: int, timestamp_us: int) -> pa.RecordBatch:
@@ -356,7 +355,7 @@ def stamp_each(
 
 
 def elements(batch: pa.RecordBatch | pa.Table) -> Iterator[Element]:
-    """The elements of a batch, one by one, for people and friendly clients."""
+    """The elements of a batch, one by one, for people and for clients that want Python values."""
     names = batch.schema.names
     offsets = batch.column("offset").to_pylist()
     times = batch.column("timestamp").cast(pa.int64()).to_pylist()
@@ -381,7 +380,7 @@ def to_us(time: datetime) -> int:
     return (time - _EPOCH) // timedelta(microseconds=1)
 
 
-def _shown(item: object) -> str:
+def _describe(item: object) -> str:
     text = repr(item)
     return text if len(text) <= 60 else f"{text[:57]}..."
 

@@ -1,6 +1,6 @@
 """Many wait for one load: of all who ask for the same key at the same time, the first starts the work.
 
-`SingleFlight` is for an event loop, `ThreadSingleFlight` for threads. Neither remembers an outcome: whoever asks
+`SingleFlight` is for an event loop, `ThreadSingleFlight` for threads. Neither remembers an outcome: a call
 after the work has ended starts it anew.
 """
 
@@ -22,7 +22,7 @@ class SingleFlight(Generic[K, T]):
     """Work of one event loop, one task for each key. A caller that is cancelled does not cancel the work."""
 
     def __init__(self, failed: Callable[[K, BaseException], None] = lambda key, error: None) -> None:
-        """`failed` is told of every failure, also where nobody waits any more."""
+        """`failed` is called for every failure, also if nobody waits for the work any more."""
         self._tasks: dict[K, asyncio.Task[T]] = {}
         self._failed = failed
 

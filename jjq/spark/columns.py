@@ -68,7 +68,7 @@ def subscribers(
     `offset` is the next element that a pop returns, `block` the block that holds it, `lag` the number of
     elements from there to the end of the queue.
     """
-    with ServerConnection(server, tls, seconds) as asked:
-        found = asked.subscribers(queue)
+    with ServerConnection(server, tls, seconds) as connection:
+        found = connection.subscribers(queue)
     rows = [(s.queue, s.name, s.offset, s.lag, s.block, s.start, s.created, s.asleep) for s in found]
     return spark.createDataFrame(rows, SCHEMA)

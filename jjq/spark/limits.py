@@ -32,7 +32,7 @@ IMPORT_BLOCKS: Final = 4  # blocks that one task of an import makes, about
 IMPORT_PARTITIONS_MAX: Final = 100_000
 PROGRESS_SECONDS: Final = 0.1  # between two looks at the progress of a job
 
-check(PUSHES_IN_FLIGHT <= PRODUCER_RECEIPTS_MAX, "a push could no longer be told from one before it")
+check(PUSHES_IN_FLIGHT <= PRODUCER_RECEIPTS_MAX, "a push could not be distinguished from the one before it")
 check(PUSH_BYTES < BATCH_BYTES_MAX, "pushes would be refused")
 check(PARTITION_BYTES_MIN <= PARTITION_BYTES_DEFAULT, "partition sizes contradict")
 check(SECTION_BLOCKS > 0 and PUBLISH_BLOCKS > 0 and IMPORT_BLOCKS > 0, "tasks would have nothing to do")

@@ -1,4 +1,4 @@
-"""Asking servers from Spark's threads: blocking calls, on the event loop of the process."""
+"""Blocking calls to servers from Spark's threads. They run on the event loop of the process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ServerConnection:
 
     def __init__(self, servers: str, tls: ClientTls | None = None, seconds: float = CALL_SECONDS) -> None:
         self._portal = portal()
-        self.store = self.run(_connected(servers, RemoteSettings(seconds, tls)))
+        self.store = self.run(_connect(servers, RemoteSettings(seconds, tls)))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of a verb of `store`."""
@@ -83,5 +83,5 @@ async def _next(batches: AsyncIterator[pa.RecordBatch]) -> pa.RecordBatch:
     return await anext(batches, pa.record_batch({}))
 
 
-async def _connected(servers: str, settings: RemoteSettings) -> RemoteStore:
+async def _connect(servers: str, settings: RemoteSettings) -> RemoteStore:
     return RemoteStore(servers, settings)

@@ -1,14 +1,15 @@
-"""`import`: history in bulk becomes final blocks of a new or idle queue; all of it or nothing.
+"""`import`: history from elsewhere becomes final blocks of a new or idle queue; all of it, or nothing.
 
-    check     one pass over the source: nulls, types, how much there is
-    sort      by range: partition n has what comes before partition n + 1, each sorted, and kept on the
-              executors' disks; equal rows aside, ties are broken by the rest of the row, so that a task
-              that is repeated gives the same elements the same places
-    count     elements and bytes of each partition: so each one's first offset, and how many blocks it makes
-    stage     every partition encodes its blocks and puts them where nobody looks
-    publish   in order; then shown at once (coldstore/queue/bulk_import.py says how, and why that is safe)
+    check     one pass over the source: nulls, types, number of rows
+    sort      by range: the rows of partition n come before those of partition n + 1. Each partition is sorted and kept
+              on the executors' disks. Ties are broken by the rest of the row, so a repeated task gives the same
+              elements the same offsets (equal rows aside)
+    count     elements and bytes of each partition: these give its first offset and its number of blocks
+    stage     every partition encodes its blocks and puts them where no reader looks
+    publish   in order; then all are shown at once (coldstore/queue/bulk_import.py says how, and why that is safe)
 
-An error before the end takes everything back. After a crash run it again: it takes over what was left.
+An error before the end takes everything back. After a crash, run the import again: it takes over what was
+left.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from coldstore.block.draft import draft
+from coldstore.block.draft import make_draft
 from coldstore.layout.metadata import BlockMetadata
 from coldstore.objects.settings import S3Settings
 from coldstore.queue import bulk_import
@@ -51,7 +52,7 @@ _STAGED = (
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What was imported: elements `first`..`next` (exclusive)."""
+    """The result of an import: elements `first`..`next` (exclusive)."""
 
     queue: str
     first: int
@@ -62,7 +63,7 @@ class Imported:
 
 
 class ImportShare(NamedTuple):
-    """What one partition makes: blocks of about `block_bytes`, from offset `first` on."""
+    """The blocks that one partition makes: of about `block_bytes` each, from offset `first` on."""
 
     first: int
     next: int
@@ -97,9 +98,9 @@ def import_history(
         key=key,
         headers=headers,
     )
-    asked = {"content": content, "block_bytes": block_bytes, "block_seconds": block_seconds}
+    chosen = {"content": content, "block_bytes": block_bytes, "block_seconds": block_seconds}
     job = _Import(frame, root, s3 or S3Settings(), shape, progress)
-    return job.run(queue, idle, {name: said for name, said in asked.items() if said is not None})
+    return job.run(queue, idle, {name: value for name, value in chosen.items() if value is not None})
 
 
 class _Import:
@@ -114,11 +115,11 @@ class _Import:
         self._progress = progress
         self._now_us = SystemClock().now_us()
 
-    def run(self, queue: str, idle: bool, asked: dict[str, Any]) -> Imported:
+    def run(self, queue: str, idle: bool, chosen: dict[str, Any]) -> Imported:
         store = store_or_new(self._root, self._s3)
-        content = asked.get("content") or _content(store, queue)
+        content = chosen.get("content") or _content(store, queue)
         shaped = self._shape.frame(self._frame, content, self._now_us)
-        ticket = store.begin_import(queue, idle=idle, **{**asked, "content": content})
+        ticket = store.begin_import(queue, idle=idle, **{**chosen, "content": content})
         try:
             blocks = self._stage(ticket, shaped)
             self._publish(ticket, blocks)
@@ -139,21 +140,21 @@ class _Import:
         )
         count, size = counted
         partitions = -(-size // (IMPORT_BLOCKS * ticket.settings.block_bytes))
-        in_order = self._sorted(shaped, max(1, min(partitions, count, IMPORT_PARTITIONS_MAX)))
+        in_order = self._sort(shaped, max(1, min(partitions, count, IMPORT_PARTITIONS_MAX)))
         in_order.persist(StorageLevel.DISK_ONLY)
         try:
             shares = self._count(ticket, in_order, count)
             staged = self._encode(ticket, in_order, shares)
         finally:
             in_order.unpersist()
-        blocks = bulk_import.chained(ticket, staged, SystemChance().token())
+        blocks = bulk_import.chain_blocks(ticket, staged, SystemChance().token())
         if sum(block.count for block in blocks) != count:
             raise Conflict(
                 "the source changed while it was imported: run it again on one that stays as it is"
             )
         return blocks
 
-    def _sorted(self, shaped: DataFrame, partitions: int) -> DataFrame:
+    def _sort(self, shaped: DataFrame, partitions: int) -> DataFrame:
         from pyspark.sql import functions as f
 
         order = self._shape.order_columns
@@ -165,15 +166,15 @@ class _Import:
         )
 
     def _count(self, ticket: Ticket, in_order: DataFrame, count: int) -> dict[int, ImportShare]:
-        """What each partition makes, after every row was seen to be an element."""
+        """The share of each partition, after a check that every row can be an element."""
         failures = Failures(self._spark)
         content = ticket.settings.content
 
         def measure(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return failures.guard(lambda: _measured(batches, content))
+            return failures.guard(lambda: _measure(batches, content))
 
-        measured = tasks.map_in_arrow(in_order, measure, _COUNTED)
-        rows = tasks.run_watched(self._spark, "import", measured.collect, lambda: None)
+        counts = tasks.map_in_arrow(in_order, measure, _COUNTED)
+        rows = tasks.run_watched(self._spark, "import", counts.collect, lambda: None)
         failures.raise_first()
         shares: dict[int, ImportShare] = {}
         first = ticket.first
@@ -193,7 +194,7 @@ class _Import:
         root, s3 = self._root, self._s3
 
         def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for staged in failures.guard(lambda: _staged(batches, ticket, root, s3, shares)):
+            for staged in failures.guard(lambda: _stage_blocks(batches, ticket, root, s3, shares)):
                 done.add(staged.last - staged.first + 1)
                 yield pa.RecordBatch.from_pylist([staged._asdict()])
 
@@ -219,7 +220,7 @@ class _Import:
 
 
 def _content(store: ColdStore, queue: str) -> Content:
-    """What a queue holds that exists, and what a new one does where nobody says."""
+    """The content of a queue that exists; `bytes` for a new one."""
     try:
         return store.shelf(queue).settings.content
     except (NotFound, Conflict):
@@ -245,7 +246,7 @@ def _partition() -> int:
     return 0 if context is None else int(context.partitionId())
 
 
-def _measured(batches: Iterator[pa.RecordBatch], content: Content) -> Iterator[pa.RecordBatch]:
+def _measure(batches: Iterator[pa.RecordBatch], content: Content) -> Iterator[pa.RecordBatch]:
     count = size = 0
     for rows in _payloads(batches, content):
         sizes = batch.element_bytes(rows.payload)
@@ -266,10 +267,10 @@ class _Rows(NamedTuple):
 
 
 def _payloads(batches: Iterator[pa.RecordBatch], content: Content) -> Iterator[_Rows]:
-    """The rows as payloads of a queue, checked as pushes are; the error says which of the sorted rows is at fault."""
+    """The rows as payloads of a queue, checked like pushes. An error names the row, in sorted order."""
     seen = 0
     for rows in batches:
-        for part in _small(rows.select(["key", "value", "headers"])):
+        for part in _split(rows.select(["key", "value", "headers"])):
             try:
                 payload = batch.check_payload(part.rows, content)
             except InvalidInput as error:
@@ -287,18 +288,18 @@ class _Part(NamedTuple):
     start: int
 
 
-def _small(rows: pa.RecordBatch, start: int = 0) -> Iterator[_Part]:
+def _split(rows: pa.RecordBatch, start: int = 0) -> Iterator[_Part]:
     """Pieces within the limits of one push."""
     big = rows.nbytes > limits.BATCH_BYTES_MAX // 2 or rows.num_rows > limits.BATCH_ELEMENTS_MAX
     if big and rows.num_rows > 1:
         half = rows.num_rows // 2
-        yield from _small(rows.slice(0, half), start)
-        yield from _small(rows.slice(half), start + half)
+        yield from _split(rows.slice(0, half), start)
+        yield from _split(rows.slice(half), start + half)
     elif rows.num_rows:
         yield _Part(rows, start)
 
 
-def _staged(
+def _stage_blocks(
     batches: Iterator[pa.RecordBatch],
     ticket: Ticket,
     root: str,
@@ -312,11 +313,11 @@ def _staged(
     objects = cold.objects(root, s3)
     content = ticket.settings.content
     for run in _cut(_payloads(batches, content), share):
-        yield bulk_import.stage(objects, ticket, draft(pa.Table.from_batches(run), content))
+        yield bulk_import.stage(objects, ticket, make_draft(pa.Table.from_batches(run), content))
 
 
 def _cut(rows: Iterator[_Rows], share: ImportShare) -> Iterator[list[pa.RecordBatch]]:
-    """Element batches, gathered to runs of about `block_bytes`; offsets from `first` on."""
+    """Element batches, grouped into blocks of about `block_bytes`; offsets from `first` on."""
     offset, taken, goal = share.first, 0.0, share.block_bytes
     run: list[pa.RecordBatch] = []
     for payload, times in rows:

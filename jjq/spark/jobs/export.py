@@ -1,13 +1,13 @@
 """`export`: a range of a queue as partitioned Parquet, or as JSON lines.
 
     <to>/date=2026-01-31/hour=12/part-<first offset>.parquet      or .jsonl.gz
-    <to>/_export.json      what is exported, resolved once: a job that is run again goes on with that
-    <to>/_done/<part>      a piece that is complete, and what it has; its files are not written again
-    <to>/_SUCCESS          everything is there
+    <to>/_export.json      the range, resolved once: a job that runs again goes on with this range
+    <to>/_done/<part>      a complete piece, with its counts; its files are not written again
+    <to>/_SUCCESS          the export is complete
 
-Executors write by themselves, to a folder or to S3, with no jars. A piece has files of its own, named by its
-first offset, so a task that is repeated writes the same files again and adds nothing twice. Engines ignore
-names that begin with `_`.
+Executors write by themselves, to a folder or to S3, without jars. The files of a piece are named by its first
+offset. So a task that runs again writes the same files again and adds nothing twice. Engines ignore names
+that begin with `_`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _FOLDERS: Final[dict[str, str]] = {"hour": "date=%Y-%m-%d/hour=%H/", "date": "da
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was exported, by this run and by those before it that were broken off."""
+    """The result of an export: of this run, and of interrupted runs before it."""
 
     queue: str
     start: int
@@ -92,7 +92,7 @@ def export(
     s3 = s3 or S3Settings()
     cold.store(root, s3)
     target = ExportTarget(to, s3, format, by)
-    found = _planned(target, root, queue, start, end)
+    found = _plan(target, root, queue, start, end)
     done = {info.key.removeprefix(_DONE) for info in target.objects.list(_DONE)}
     left = [piece for piece in found.pieces if _name(piece) not in done]
     work = partial(_write, target, found)
@@ -104,10 +104,10 @@ def export(
     return exported
 
 
-def _planned(target: ExportTarget, root: str, queue: str, start: str, end: str) -> OffsetRange:
+def _plan(target: ExportTarget, root: str, queue: str, start: str, end: str) -> OffsetRange:
     """The range, as it was resolved by the first run; its pieces are cut as they were then."""
     objects = target.objects
-    asked = {"queue": queue, "start": start, "end": end, "format": target.format, "by": target.by}
+    options = {"queue": queue, "start": start, "end": end, "format": target.format, "by": target.by}
     try:
         plan = orjson.loads(objects.get(_PLAN).data)
     except NotFound:
@@ -115,11 +115,11 @@ def _planned(target: ExportTarget, root: str, queue: str, start: str, end: str) 
             raise Conflict(f"{target.url} is not empty: export to a new folder") from None
         found = ranges.find(root, target.s3, queue, start, end)
         cuts = [piece[0].start for piece in found.pieces]
-        objects.put(_PLAN, orjson.dumps({**asked, "range": [found.start, found.end], "cuts": cuts}))
+        objects.put(_PLAN, orjson.dumps({**options, "range": [found.start, found.end], "cuts": cuts}))
         return found
     if next(objects.list(_SUCCESS), None) is not None:
         raise Conflict(f"{target.url} has a complete export: choose another folder")
-    if {name: plan.get(name) for name in asked} != asked:
+    if {name: plan.get(name) for name in options} != options:
         raise Conflict(f"{target.url} has another export, not complete: give its options, or another folder")
     first, last = plan["range"]
     found = ranges.find(root, target.s3, queue, known=(first, last))
@@ -141,7 +141,7 @@ def _name(piece: Sequence[Slice]) -> str:
 
 
 def _write(target: ExportTarget, found: OffsetRange, piece: Sequence[Slice]) -> None:
-    """One task: write the files of a piece, then say that it is complete."""
+    """One task: write the files of a piece, then mark it as complete."""
     name = _name(piece)
     files: dict[str, _File] = {}
     for table in found.blocks(piece):
@@ -155,8 +155,8 @@ def _write(target: ExportTarget, found: OffsetRange, piece: Sequence[Slice]) -> 
         size += len(data)
         target.objects.put(f"{folder}{name}{file.suffix}", data)
     elements = sum(part.end - part.start for part in piece)
-    told = {"files": len(files), "elements": elements, "bytes": size}
-    target.objects.put(_DONE + name, orjson.dumps(told))
+    counts = {"files": len(files), "elements": elements, "bytes": size}
+    target.objects.put(_DONE + name, orjson.dumps(counts))
 
 
 def _by_folder(table: pa.Table, form: str) -> Iterator[tuple[str, pa.Table]]:

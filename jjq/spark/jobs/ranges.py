@@ -1,4 +1,7 @@
-"""A range of a queue, cut into pieces for tasks; each piece is read on an executor, block by block."""
+"""A range of a queue, cut into pieces for tasks. An executor reads a piece block by block.
+
+A file of its own, although small: stats and export share it, and executors load it without the planner.
+"""
 
 from __future__ import annotations
 

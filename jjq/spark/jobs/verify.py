@@ -1,7 +1,8 @@
-"""`verify`: every file of a store, section by section on executors (coldstore/queue/sections.py), joined in the driver.
+"""`verify`: read every file of a store, section by section on executors (coldstore/queue/sections.py).
 
-Three rounds: executors list each queue and cut it into sections; executors check the sections; the driver joins
-what they found by the first and last block of each, and executors compare the folders of data with that.
+There are three rounds. Executors list each queue and cut it into sections. Executors check the sections, and
+the driver joins the reports by the first and last block of each section. Executors compare the data folders
+with the result.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Planned(NamedTuple):
 
 
 class StoreLocation(NamedTuple):
-    """Where everything is, as executors need to know it."""
+    """Where the store is: all that an executor needs to open it."""
 
     root: str
     s3: S3Settings

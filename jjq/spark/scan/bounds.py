@@ -1,4 +1,4 @@
-"""Filters on offset and timestamp, as bounds by which blocks and row groups are left out."""
+"""Filters on offset and timestamp, turned into bounds that rule out blocks and row groups."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Bounds:
     def narrowed(self, filters: Iterable[Filter]) -> tuple[Self, list[Filter]]:
         """These bounds and all of `filters`; and the filters that Spark must still apply.
 
-        A range of offsets is cut exactly, so Spark need not look again. Whole row groups are left out by
-        time, and the elements of the others are Spark's to judge.
+        A range of offsets is cut exactly, so Spark need not filter again. Bounds of time only rule out whole row
+        groups, so Spark filters the elements of the others.
         """
         bounds, left = self, []
         for each in filters:

@@ -1,7 +1,7 @@
 """Spark's own Parquet scan over cold blocks, where Spark can reach their files.
 
-Spark checks every path that it is given, with a task for each if there are many. So a long run of final blocks is
-named by their folder and a pattern, which costs one listing.
+Spark checks every path that it is given, with a task for each if there are many. So a long run of final
+blocks is named by their folder and a pattern, which costs one listing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jjq.spark.schema import spark_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Every page has a checksum, and this has Spark look at it: without, a flipped bit of a value is a value.
+# Every page has a checksum. With this setting Spark checks it; without, a flipped bit of a value goes unnoticed.
 _CHECKED: Final = "parquet.page.verify-checksum.enabled"
 
 
@@ -78,15 +78,15 @@ def _patterns(paths: Sequence[str], firsts: Sequence[int]) -> Iterator[tuple[str
     """Folders and patterns that match these files and no others; `firsts` are the first ones', all final."""
     if len(firsts) > 1:
         # Names are offsets there, so consecutive blocks are a range of names. The last one's file may be a copy.
-        yield "data", between(firsts[0], firsts[-2])
+        yield "data", glob_between(firsts[0], firsts[-2])
     rest = [path.split("/") for path in paths[max(len(firsts) - 1, 0) :]]
     for folder in sorted({folder for folder, _ in rest}):
         yield folder, "{" + ",".join(name for within, name in rest if within == folder) + "}"
 
 
 def s3a(s3: S3Settings) -> dict[str, str]:
-    """What hadoop-aws must be told to reach the same S3."""
-    said = {
+    """Settings with which hadoop-aws reaches the same S3."""
+    settings = {
         "fs.s3a.endpoint": s3.endpoint,
         "fs.s3a.endpoint.region": s3.region,
         "fs.s3a.access.key": s3.access_key,
@@ -94,11 +94,11 @@ def s3a(s3: S3Settings) -> dict[str, str]:
         "fs.s3a.session.token": s3.session_token,
     }
     if s3.addressing == "path" or (s3.addressing == "auto" and s3.endpoint is not None):
-        said["fs.s3a.path.style.access"] = "true"
-    return {key: value for key, value in said.items() if value is not None}
+        settings["fs.s3a.path.style.access"] = "true"
+    return {key: value for key, value in settings.items() if value is not None}
 
 
-def between(low: int, high: int) -> str:
+def glob_between(low: int, high: int) -> str:
     """A glob for the names of final blocks that start at `low`..`high`, both included."""
     return "{" + ",".join(f"{digits}.parquet" for digits in _cover(block_id(low), block_id(high))) + "}"
 

@@ -1,8 +1,8 @@
-"""What one task reads, and how: pickled by the driver, opened and checked on the executor.
+"""The work of one task of a read. The driver pickles it, an executor runs it.
 
-A partition holds parts of cold blocks, or a range that a server is asked for. A block's sha256 is checked
-before it is parsed; then it is decoded row group by row group, so that a task's memory holds the stored
-block and one group of it.
+A partition holds parts of cold blocks, or a range that is read from a server. A block's sha256 is checked
+before the block is parsed. Then it is decoded row group by row group, so a task holds the stored block and
+one decoded row group in memory.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Slice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionSource:
-    """Where the elements of a partition come from, and in which form they are wanted."""
+    """Where the elements of a partition come from, and the columns they are wanted in."""
 
     options: Options
     settings: QueueSettings
@@ -71,10 +71,10 @@ class Partition(InputPartition):
         wanted = self.source.wanted
         for part in self.slices:
             for table in self._cold(part):
-                yield from (_formed(batch, wanted) for batch in table.to_batches() if batch.num_rows)
+                yield from (_conform(batch, wanted) for batch in table.to_batches() if batch.num_rows)
         if self.tail is not None:
             for batch in self._hot(*self.tail):
-                yield _formed(batch, wanted)
+                yield _conform(batch, wanted)
 
     def _cold(self, part: Slice) -> Iterator[pa.Table]:
         try:
@@ -111,6 +111,6 @@ class Partition(InputPartition):
             yield from server.read(self.source.settings.name, start, end)
 
 
-def _formed(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+def _conform(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     columns = [batch.column(field.name).cast(field.type) for field in wanted]
     return pa.RecordBatch.from_arrays(columns, schema=wanted)

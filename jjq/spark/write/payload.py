@@ -62,16 +62,16 @@ def payloads(batches: Iterable[pa.RecordBatch], content: Content) -> Iterator[pa
     wanted = payload_schema(content)
     held: list[pa.RecordBatch] = []
     for batch in batches:
-        for part in _split(_formed(batch, wanted)):
+        for part in _split(_conform(batch, wanted)):
             if held and not _fits([*held, part]):
-                yield _joined(held)
+                yield _concat(held)
                 held = []
             held.append(part)
     if held:
-        yield _joined(held)
+        yield _concat(held)
 
 
-def _formed(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+def _conform(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     given = dict(zip(batch.schema.names, batch.columns, strict=True))
     columns = [
         given[field.name].cast(field.type) if field.name in given else null_column(batch.num_rows, field.type)
@@ -98,5 +98,5 @@ def _fits(batches: list[pa.RecordBatch]) -> bool:
     return rows <= PUSH_ELEMENTS and sum(payload_bytes(batch) for batch in batches) <= PUSH_BYTES
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _concat(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.concat_batches(batches) if len(batches) > 1 else batches[0]

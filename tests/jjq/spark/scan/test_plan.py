@@ -17,7 +17,7 @@ from coldstore.shared import batch
 from coldstore.shared.errors import Conflict, InvalidInput, NotFound, OutOfRange, Unavailable
 from coldstore.shared.limits import OFFSET_MAX
 from jjq.spark.options import Options
-from jjq.spark.scan.native import between, data_files
+from jjq.spark.scan.native import data_files, glob_between
 from jjq.spark.scan.partition import Partition, Times
 from jjq.spark.scan.plan import OffsetSpan, View
 from tests.jjq.spark.making import SECOND_US, START_US, Made, make
@@ -196,7 +196,7 @@ def test_the_pattern_of_a_run_of_blocks_matches_those_and_no_others(
     low: int, high: int, others: list[int]
 ) -> None:
     low, high = min(low, high), max(low, high)
-    patterns = between(low, high)[1:-1].split(",")
+    patterns = glob_between(low, high)[1:-1].split(",")
     near = [n for n in (low, low - 1, high, high + 1, (low + high) // 2) if 0 <= n <= OFFSET_MAX]
     for n in {*others, *near}:
         name = f"{block_id(n)}.parquet"
