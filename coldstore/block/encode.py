@@ -10,20 +10,21 @@
     row groups      about `limits.ROW_GROUP_BYTES` each, so that a pruned read decodes little
     key-values      jjq.format, jjq.queue (id), jjq.name, jjq.content, jjq.first, jjq.last
 
-The same elements give the same bytes, however they are cut into Arrow chunks: an owner that repeats a write after
-a crash writes the file that is already there. So the file holds no time, no put id, and nothing else of the attempt.
-(Another version of Arrow may write other bytes. Where it matters, `queue/commit.py` compares elements when digests
-differ.)
+The same elements give the same bytes, however they are cut into Arrow chunks, and on however many
+processors: an owner that repeats a write after a crash writes the file that is already there. So the file
+holds no time, no put id, and nothing else of the attempt. (Another version of Arrow may write other bytes.
+Where it matters, `queue/commit.py` compares elements when digests differ.)
 
-One thread encodes a block. Encoding its row groups side by side cost more processor time than it saved: see
-docs/decisions.md.
+Several threads encode the row groups of a block, and `parquet_stitch` puts them together. docs/decisions.md
+says what that buys.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from coldstore.block import parquet_stitch
 from coldstore.layout.queue_settings import QueueSettings
 from coldstore.shared import batch, limits
 
@@ -52,22 +54,45 @@ _SAMPLE_BYTES: Final = 16 * limits.KIB
 
 
 class Encoded:
-    """The bytes of a data file, with their sha256, which is taken once, when it is first asked for."""
+    """A data file in pieces. The first pieces can be digested and put while others are still being encoded.
 
-    def __init__(self, data: bytes | memoryview) -> None:
-        self._data = memoryview(data)
+    Iterating waits for each piece. The first iteration also takes the digest.
+    """
+
+    def __init__(self, pieces: Sequence[Callable[[], memoryview]]) -> None:
+        self._pieces = pieces
+        self._digest = hashlib.sha256()
+        self._digested = 0
+        self._size = 0
 
     def __iter__(self) -> Iterator[memoryview]:
-        """The bytes, in one piece: what an object store puts (`port.Body`)."""
-        yield self._data
+        for at, piece in enumerate(self._pieces):
+            view = piece()
+            if at == self._digested:
+                self._digest.update(view)
+                self._digested += 1
+                self._size += len(view)
+            yield view
+
+    def _finish(self) -> None:
+        if self._digested < len(self._pieces):
+            for _ in self:
+                pass
 
     @property
     def size(self) -> int:
-        return len(self._data)
+        self._finish()
+        return self._size
 
-    @functools.cached_property
+    @property
     def sha256(self) -> str:
-        return hashlib.sha256(self._data).hexdigest()
+        self._finish()
+        return self._digest.hexdigest()
+
+    @classmethod
+    def of(cls, data: bytes | memoryview) -> Encoded:
+        """A data file whose bytes are there already."""
+        return cls([lambda: memoryview(data)])
 
 
 def encode(table: pa.Table, settings: QueueSettings) -> Encoded:
@@ -75,7 +100,9 @@ def encode(table: pa.Table, settings: QueueSettings) -> Encoded:
     sizes = _measure_rows(table)
     ends = _cut_groups(sizes)
     style = _Style(_provenance(table, settings), _is_compressible(table, int(sizes.sum())))
-    return Encoded(_encode_file(table, ends, int(sizes.sum()), style))
+    if len(ends) == 1 or not _can_stitch():
+        return Encoded.of(_encode_file(table, ends, int(sizes.sum()), style))
+    return _encode_groups(table, ends, sizes, style)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +151,31 @@ def _split_long(ends: Sequence[int]) -> Iterator[int]:
         start = end
 
 
+def _encode_groups(
+    table: pa.Table, ends: Sequence[int], sizes: np.ndarray[Any, np.dtype[np.int64]], style: _Style
+) -> Encoded:
+    """Encode row groups in parallel, each as a file, and stitch the files together piece by piece."""
+    pool = ThreadPoolExecutor(min(len(ends), pa.cpu_count(), limits.CODEC_THREADS_MAX), "jjq-encode")
+    parts = [
+        pool.submit(_encode_part, table.slice(start, end - start), int(sizes[start:end].sum()), style)
+        for start, end in zip([0, *ends[:-1]], ends, strict=True)
+    ]
+    pool.shutdown(wait=False)  # no more work is coming; its threads end with the last row group
+
+    def body(at: int) -> memoryview:
+        return parts[at].result().body
+
+    def end() -> memoryview:
+        return memoryview(parquet_stitch.end_of_file([part.result() for part in parts]))
+
+    bodies = [functools.partial(body, at) for at in range(len(parts))]
+    return Encoded([lambda: memoryview(parquet_stitch.MAGIC), *bodies, functools.cache(end)])
+
+
+def _encode_part(rows: pa.Table, content_bytes: int, style: _Style) -> parquet_stitch.FilePart:
+    return parquet_stitch.split_file(_encode_file(rows, [rows.num_rows], content_bytes, style))
+
+
 def _encode_file(table: pa.Table, ends: Sequence[int], content_bytes: int, style: _Style) -> memoryview:
     """A whole Parquet file with the row groups that end at `ends`."""
     # Worst case: nothing compresses, every page and row group brings its own headers.
@@ -165,6 +217,22 @@ def open_writer(sink: Any, schema: pa.Schema, compressed: bool = True) -> pq.Par
         sorting_columns=_SORTED,
         store_schema=False,
     )
+
+
+@functools.cache
+def _can_stitch() -> bool:
+    """Whether we can stitch the files of this version of Arrow. Tried once, on a small file."""
+    values = batch.payload("bytes", [b"a", b"", b"c"], keys=[b"k", None, None])
+    table = pa.Table.from_batches([batch.stamp(values, first=7, timestamp_us=1)])
+    style = _Style({"jjq.format": str(FORMAT)})
+    try:
+        parts = [_encode_part(table.slice(at, 1), 64, style) for at in range(3)]
+    except ValueError:
+        return False
+    stitched = (
+        parquet_stitch.MAGIC + b"".join(part.body for part in parts) + parquet_stitch.end_of_file(parts)
+    )
+    return stitched == bytes(_encode_file(table, [1, 2, 3], 192, style))
 
 
 def _provenance(table: pa.Table, settings: QueueSettings) -> dict[str, str]:

@@ -17,8 +17,8 @@ from typing import Protocol, cast
 
 from coldstore.shared.errors import InvalidInput
 
-# The bytes of a put: anything with a buffer, Arrow's too, or an iterable of such pieces. Iterating again must give the
-# same pieces, since an attempt may be repeated.
+# The bytes of a put: anything with a buffer, Arrow's too, or an iterable of such pieces. Iterating may
+# wait for a piece that is still being encoded. Iterating again must give the same pieces: an attempt may be repeated.
 Body = bytes | memoryview | Iterable[memoryview]
 
 

@@ -213,7 +213,7 @@ def _contested(final: _Final, encoded: Encoded) -> BlockMetadata:
     count = _count_if_same(final, found)
     if count is not None:
         if final.may_end(draft.first + count):
-            return final.commit(draft.cut(draft.first, draft.first + count), Encoded(found.data))
+            return final.commit(draft.cut(draft.first, draft.first + count), Encoded.of(found.data))
         if final.leaves_to_others(count):
             raise Blocked
     copy = paths.young_path(draft.first, writer.tag)

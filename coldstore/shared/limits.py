@@ -42,7 +42,7 @@ YOUNG_BLOCKS_MAX: Final = 64  # … or at this count
 SWEEP_GRACE_SECONDS: Final = 86_400.0  # a Spark job may go on reading merged young files for so long
 FINAL_BYTES_MAX: Final = 2 * (BLOCK_BYTES_MAX + BATCH_BYTES_MAX)  # young elements and new ones in one block
 METADATA_BYTES_MAX: Final = 64 * KIB
-CODEC_THREADS_MAX: Final = 4  # that decode one block; more would slow down the threads that serve
+CODEC_THREADS_MAX: Final = 4  # that encode or decode one block; more would slow down the threads that serve
 
 # Roll-ups: ROLLUP_BLOCKS, × ROLLUP_FANOUT, × ROLLUP_FANOUT² … blocks in one object
 ROLLUP_BLOCKS: Final = 256

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coldstore.block import encode
+from coldstore.block import encode, parquet_stitch
 from coldstore.block import read as blockfile
 from coldstore.block.encode import Encoded
 from coldstore.block.read import BlockFile
@@ -49,6 +49,15 @@ def encoded(table: pa.Table, content: Content = "bytes") -> bytes:
     return b"".join(encode.encode(table, settings_of(content)))
 
 
+def alone(table: pa.Table) -> bytes:
+    """The file that Arrow writes on its own, with the same row groups."""
+    sizes = encode._measure_rows(table)
+    style = encode._Style(
+        encode._provenance(table, settings_of()), encode._is_compressible(table, int(sizes.sum()))
+    )
+    return bytes(encode._encode_file(table, encode._cut_groups(sizes), int(sizes.sum()), style))
+
+
 @pytest.fixture
 def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Row groups of a few elements, so that small tables have many."""
@@ -63,6 +72,16 @@ def test_elements_of_every_type_come_back_as_they_were(content: Content, data: s
     read = BlockFile(file, "k", 0).read()
     assert read.equals(table)
     assert read.schema.equals(batch.schema(content))
+
+
+@settings(max_examples=50)
+@given(st.data())
+def test_many_row_groups_are_stitched_into_the_very_file_that_arrow_writes(data: st.DataObject) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(limits, "ROW_GROUP_BYTES", data.draw(st.integers(1, 200)))
+        patched.setattr(limits, "ROW_GROUP_ELEMENTS_MAX", data.draw(st.integers(1, 8)))
+        table = data.draw(tables("bytes"))
+        assert encoded(table) == alone(table)
 
 
 @given(st.data())
@@ -84,24 +103,41 @@ def test_a_validity_bitmap_without_nulls_does_not_show_in_the_bytes() -> None:
     assert encoded(with_bitmap) == encoded(table)
 
 
-def test_a_large_block_has_several_row_groups() -> None:
+def test_large_blocks_are_stitched_as_well() -> None:
     values = [bytes([i % 251]) * (i % 3_000) for i in range(20_000)]
     table = pa.Table.from_batches([batch.stamp(batch.payload("bytes", values), 5, START_US)])
     file = encoded(table)
     assert pq.read_metadata(pa.BufferReader(file)).num_row_groups > 3
+    assert file == alone(table)
     assert BlockFile(file, "k", 5, check_pages=True).read().equals(table)
+
+
+def test_an_arrow_that_writes_other_files_is_left_to_write_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = elements(0, 100)
+    monkeypatch.setattr(limits, "ROW_GROUP_BYTES", 1_000)
+    expected = encoded(table)
+    monkeypatch.setattr(encode, "_can_stitch", lambda: False)
+    assert encoded(table) == expected
+    monkeypatch.undo()
+
+    def refuse(file: memoryview) -> parquet_stitch.FilePart:
+        raise ValueError("unknown")
+
+    monkeypatch.setattr(parquet_stitch, "split_file", refuse)
+    assert encode._can_stitch.__wrapped__() is False
 
 
 def test_the_digest_is_that_of_the_pieces_in_order(small_groups: None) -> None:
     made = encode.encode(elements(0, 50), settings_of())
     pieces = list(made)
+    assert len(pieces) > 3
     assert made.sha256 == hashlib.sha256(b"".join(pieces)).hexdigest()
     assert made.size == sum(map(len, pieces))
     assert list(made) == pieces
 
 
 def test_the_digest_is_known_without_putting_the_file() -> None:
-    made = Encoded(b"some bytes")
+    made = Encoded.of(b"some bytes")
     assert made.sha256 == hashlib.sha256(b"some bytes").hexdigest()
     assert made.size == 10
 

@@ -163,7 +163,7 @@ def files_encoded_once() -> Iterator[None]:
         name = repr((table.to_pylist(), settings)).encode()
         if name not in known:
             known[name] = b"".join(encode(table, settings))
-        return Encoded(known[name])
+        return Encoded.of(known[name])
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(block, "encode", remembered)
@@ -177,7 +177,7 @@ def one_step_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     def one_by_one(self: Shelf, keys: list[paths.MetaKey]) -> list[BlockMetadata | None]:
         return [self.find(*key) for key in keys]
 
-    monkeypatch.setattr(Shelf, "_side_by_side", one_by_one)
+    monkeypatch.setattr(Shelf, "_find_in_parallel", one_by_one)
 
 
 def one_final(made: Made) -> None:

@@ -205,7 +205,7 @@ def test_data_that_lies_with_the_right_digest_is_found() -> None:
     ]
     for lie in lies:
         data = b"".join(blocks.encode(lie, made.queue.settings))
-        encoded = blocks.Encoded(data)
+        encoded = blocks.Encoded.of(data)
         forged = replace(
             made.queue.list_blocks()[0],
             sha256=encoded.sha256,
