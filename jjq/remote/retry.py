@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from coldstore.shared.backoff import Backoff
 from coldstore.shared.chance import Chance
 from coldstore.shared.errors import Exhausted, Fenced, JjqError, Unavailable
 from jjq.limits import ATTEMPT_SECONDS, BACKOFF_SECONDS, BACKOFF_SECONDS_MAX
@@ -26,12 +27,12 @@ class NotSent(Unavailable):
     """Certain: the server has not heard of it."""
 
 
-class Backoff:
-    """Pauses between attempts."""
+class LinkBackoff:
+    """Pauses between attempts over the servers of a link."""
 
     def __init__(self, link: Link, chance: Chance) -> None:
         self._link = link
-        self._chance = chance
+        self._backoff = Backoff(BACKOFF_SECONDS, BACKOFF_SECONDS_MAX, chance)
         self.attempts = 0
 
     def reset(self) -> None:
@@ -41,8 +42,7 @@ class Backoff:
         """Seconds before the next attempt. Servers not yet asked are asked at once."""
         self.attempts += 1
         rounds, asked = divmod(self.attempts, len(self._link.targets))
-        most = min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS * 2.0 ** min(rounds, 10))
-        spread = most * (0.5 + self._chance.jitter() / 2)
+        spread = self._backoff.pause_after(rounds + 1)
         if isinstance(error, Exhausted):
             return max(error.retry_after, spread)
         return 0.0 if asked else spread
@@ -91,7 +91,7 @@ class Caller:
         queue: str = "",
     ) -> T:
         """What an attempt, given a connection and a number of seconds, comes to; see `call`."""
-        clock, backoff = self._link.clock, Backoff(self._link, self._chance)
+        clock, backoff = self._link.clock, LinkBackoff(self._link, self._chance)
         deadline = clock.monotonic() + wait + seconds
         while True:
             lane = self._link.lane(queue)
