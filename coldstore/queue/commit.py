@@ -70,8 +70,9 @@ from coldstore.block.read import BlockFile
 from coldstore.layout import metadata, paths
 from coldstore.layout.metadata import BlockMetadata
 from coldstore.objects.port import Object
+from coldstore.objects.swap import Change, swap
 from coldstore.shared import failpoint, limits
-from coldstore.shared.errors import Conflict, DataLoss, Fenced, JjqError, NotFound
+from coldstore.shared.errors import Conflict, DataLoss, Fenced, JjqError
 
 Step = Literal["block", "merge"]  # which fail points are reached
 _TAG_CHARS: Final = 16
@@ -245,19 +246,16 @@ def settle(shelf: Shelf, block: BlockMetadata) -> None:
     if block.copy is None:
         return
     key = shelf.key(block.path)
-    for _ in range(2):
-        try:
-            found = shelf.objects.get(key)
-        except NotFound:
-            raise DataLoss(
-                f"{key} is missing: it holds block {block.id}", key=key, block=block.first
-            ) from None
+
+    def decide(found: Object | None) -> Change[None]:
+        if found is None:
+            raise DataLoss(f"{key} is missing: it holds block {block.id}", key=key, block=block.first)
         if hashlib.sha256(found.data).hexdigest() == block.sha256:
-            return
-        with suppress(Conflict):  # another writer settles it: look again
-            shelf.objects.put_if_match(key, memoryview(shelf.data(block)), found.etag)
-            return
-    raise Conflict(f"block {block.id} is being settled by another writer: open the queue again")
+            return Change(None, None)
+        return Change(memoryview(shelf.data(block)), None)
+
+    busy = Conflict(f"block {block.id} is being settled by another writer: open the queue again")
+    swap(shelf.objects, key, decide, busy=busy, tries=2)
 
 
 def check_tenure(before: BlockMetadata | None, epoch: int) -> None:
