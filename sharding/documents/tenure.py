@@ -32,8 +32,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
 from coldstore.layout import paths, sealed_json
-from coldstore.objects.port import ObjectStore
-from coldstore.shared.errors import Conflict, DataLoss, Fenced, InvalidInput, NotFound
+from coldstore.objects.port import Object, ObjectStore
+from coldstore.objects.swap import Change
+from coldstore.objects.swap import swap as swap_object
+from coldstore.shared.errors import Conflict, DataLoss, Fenced, InvalidInput, JjqError, NotFound
 
 FORMAT: Final = 1
 
@@ -101,23 +103,31 @@ def end(objects: ObjectStore, found: Found, by: str) -> Found:
 
 def settle(objects: ObjectStore, node: str, estate: Estate) -> None:
     """Nothing of this estate is needed any more: forget it. Repeating is no error."""
-    for _ in range(_TRIES):
-        found = read(objects, node)
-        if found is None:
-            return
-        now = found.tenure
+
+    def make(now: Tenure | None) -> Tenure | None:
+        if now is None:
+            return None
         if now.run == estate.run and now.state == "ended":
             new = replace(now, state="settled", boundary=estate.end)
         else:
             new = replace(now, estates=tuple(e for e in now.estates if e.run != estate.run))
-        if new == now:
-            return
-        try:
-            swap(objects, found, replace(new, beat=now.beat + 1))
-        except Conflict:
-            continue
-        return
-    raise Conflict(f"the tenure of node {node} keeps changing: try again")
+        return now if new == now else replace(new, beat=now.beat + 1)
+
+    change(objects, node, make, Conflict(f"the tenure of node {node} keeps changing: try again"))
+
+
+def change(
+    objects: ObjectStore, node: str, make: Callable[[Tenure | None], Tenure | None], busy: JjqError
+) -> Tenure | None:
+    """Swap the document for what `make` makes of it, unless that is the same; again if others change it meanwhile."""
+    key = paths.tenure(node)
+
+    def decide(found: Object | None) -> Change[Tenure | None]:
+        now = None if found is None else decode(found.data, key)
+        new = make(now)
+        return Change(None if new is None or new == now else encode(new), new)
+
+    return swap_object(objects, key, decide, busy=busy, tries=_TRIES).result
 
 
 class Held:
@@ -142,7 +152,8 @@ class Held:
 
     def check(self) -> None:
         """Return if this process was still the node at a moment after the call began, else `Fenced`."""
-        self._mine(read(self._objects, self.node))
+        found = read(self._objects, self.node)
+        self._mine(None if found is None else found.tenure)
 
     def beat(self) -> None:
         """Show that we live; `Fenced` if the tenure is over."""
@@ -153,20 +164,14 @@ class Held:
         self._change(lambda now: replace(now, boundary=max(now.boundary, boundary)))
 
     def _change(self, make: Callable[[Tenure], Tenure]) -> None:
+        busy = Conflict(f"the tenure of node {self.node} keeps changing: is another process using this name?")
         with self._lock:
-            for _ in range(_TRIES):
-                found = self._mine(read(self._objects, self.node))
-                new = make(found.tenure)
-                try:
-                    self.tenure = swap(self._objects, found, new).tenure if new != found.tenure else new
-                except Conflict:
-                    continue
-                return
-        raise Conflict(f"the tenure of node {self.node} keeps changing: is another process using this name?")
+            new = change(self._objects, self.node, lambda now: make(self._mine(now)), busy)
+            self.tenure = self._mine(new)
 
-    def _mine(self, found: Found | None) -> Found:
-        if found is None or found.tenure.token != self.tenure.token or found.tenure.state != "open":
-            by = None if found is None else found.tenure.by
+    def _mine(self, found: Tenure | None) -> Tenure:
+        if found is None or found.token != self.tenure.token or found.state != "open":
+            by = None if found is None else found.by
             raise Fenced(
                 f"this process is not node {self.node} any more: "
                 + (f"node {by} has taken its queues over" if by else "another process has its name")
