@@ -108,16 +108,25 @@ def swap(objects: ObjectStore, found: Found, new: Shards) -> Shards:
 
 
 def change(
-    objects: ObjectStore, queue: str, make: Callable[[Shards], Shards], *, busy: JjqError | None = None
+    objects: ObjectStore,
+    queue: str,
+    make: Callable[[Shards], Shards],
+    *,
+    missing: Callable[[], Shards] | None = None,
+    busy: JjqError | None = None,
 ) -> Shards:
     """Swap the document for what `make` makes of the present one, unless that is the same. Returns the document.
 
-    `make` is called again if others change the document meanwhile; if they do not stop, `busy` is raised.
+    `make` is called again if others change the document meanwhile; if they do not stop, `busy` is raised. If there is
+    no document, `missing` makes the first one; without `missing`, that is `NotFound`.
     """
 
     def decide(found: Object | None) -> Change[Shards]:
         if found is None:
-            raise NotFound(f"queue {queue} has no owner yet: push to it first, or correct the name")
+            if missing is None:
+                raise NotFound(f"queue {queue} has no owner yet: push to it first, or correct the name")
+            first = missing()
+            return Change(encode(first), first)
         now = decode(found.data, queue)
         new = make(now)
         if new == now:
