@@ -50,7 +50,7 @@ class BeyondEnd(Exception):
 
 
 @contextmanager
-def told(doing: str, bucket: str) -> Iterator[None]:
+def translate_s3_errors(doing: str, bucket: str) -> Iterator[None]:
     """Turn the SDK's errors into ours, or into `Transient`."""
     try:
         yield

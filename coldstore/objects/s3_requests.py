@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError
 
 from coldstore.objects.port import Object, ObjectInfo
 from coldstore.objects.retry import Transient
-from coldstore.objects.s3_errors import BeyondEnd, told
+from coldstore.objects.s3_errors import BeyondEnd, translate_s3_errors
 from coldstore.objects.settings import S3Settings
 from coldstore.shared.errors import Denied, InvalidInput, NotFound
 
@@ -66,7 +66,7 @@ class Bucket:
         if ranged := start > 0 or end is not None:
             request["Range"] = f"bytes={start}-{'' if end is None else end - 1}"
         try:
-            with told(f"read {key}", self._bucket):
+            with translate_s3_errors(f"read {key}", self._bucket):
                 reply = self._client.get_object(**request)
                 with closing(reply["Body"]) as body:
                     data = body.read()
@@ -86,7 +86,7 @@ class Bucket:
 
     def head(self, key: str) -> HeadReply:
         try:
-            with told(f"look at {key}", self._bucket):
+            with translate_s3_errors(f"look at {key}", self._bucket):
                 reply = self._client.head_object(Bucket=self._bucket, Key=self.prefix + key)
         except NotFound:
             self._check_bucket()
@@ -113,11 +113,11 @@ class Bucket:
             request["IfNoneMatch"] = "*"
         elif condition.when == "match":
             request["IfMatch"] = condition.etag
-        with told(f"write {key}", self._bucket):
+        with translate_s3_errors(f"write {key}", self._bucket):
             return self._client.put_object(**request)["ETag"]
 
     def delete(self, key: str) -> None:
-        with told(f"delete {key}", self._bucket):
+        with translate_s3_errors(f"delete {key}", self._bucket):
             self._client.delete_object(Bucket=self._bucket, Key=self.prefix + key)
 
     def page(self, prefix: str, start: str, token: str | None, count: int) -> ListPage:
@@ -132,7 +132,7 @@ class Bucket:
             request["ContinuationToken"] = token
         elif start:
             request["StartAfter"] = self.prefix + start
-        with told(f"list {prefix}", self._bucket):
+        with translate_s3_errors(f"list {prefix}", self._bucket):
             return self._page(self._client.list_objects_v2(**request))
 
     def _page(self, reply: ListObjectsV2OutputTypeDef) -> ListPage:
@@ -158,7 +158,7 @@ class Bucket:
 
 
 def connect(settings: S3Settings) -> S3Client:
-    """A client that does what it is told, once; many threads and stores may share it."""
+    """A client that sends every request once, without retries; many threads and stores may share it."""
     config = Config(
         connect_timeout=settings.connect_seconds,
         read_timeout=settings.read_seconds,
