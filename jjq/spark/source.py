@@ -52,10 +52,10 @@ class JjqDataSource(DataSource):
             return StreamReader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from jjq.spark.write.sink import Writer
+        from jjq.spark.write.sink import SinkWriter
 
         with one_line():
-            return Writer(self.options, schema, overwrite)
+            return SinkWriter(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from jjq.spark.write.sink import StreamWriter

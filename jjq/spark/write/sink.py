@@ -41,7 +41,7 @@ _BATCH: Final = "streaming.sql.batchId"
 
 
 @dataclass(frozen=True, slots=True)
-class Pushed(WriterCommitMessage):
+class PushedCounts(WriterCommitMessage):
     """What a task did: elements that it pushed, and those that an earlier attempt had pushed."""
 
     pushed: int
@@ -49,7 +49,7 @@ class Pushed(WriterCommitMessage):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class SinkTarget:
     """The queue to write to, which was there and takes these columns when the write was planned."""
 
     server: str
@@ -60,7 +60,7 @@ class Target:
     timeout: float
 
     @classmethod
-    def planned(cls, options: Options, stage: str, schema: StructType) -> Target:
+    def planned(cls, options: Options, stage: str, schema: StructType) -> SinkTarget:
         if not options.server:
             raise InvalidInput(
                 "writing needs option server: elements are pushed, blocks are the server's to make"
@@ -72,15 +72,15 @@ class Target:
         check_columns(schema, info.name, info.content)
         return cls(options.server, options.tls, info.name, info.content, stage, options.timeout)  # type: ignore[arg-type]
 
-    def push(self, identity: str, batches: Iterator[pa.RecordBatch]) -> Pushed:
+    def push(self, identity: str, batches: Iterator[pa.RecordBatch]) -> PushedCounts:
         """Push the rows of a task; called on an executor."""
         with ServerConnection(self.server, self.tls, self.timeout) as server:
             pushes = Pushes(server, PushTask(self.queue, identity, self.stage))
             pushes.run(payloads(batches, self.content))
-            return Pushed(pushes.pushed, pushes.found)
+            return PushedCounts(pushes.pushed, pushes.found)
 
 
-class Writer(DataSourceArrowWriter):
+class SinkWriter(DataSourceArrowWriter):
     """A batch write."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
@@ -93,9 +93,9 @@ class Writer(DataSourceArrowWriter):
             if overwrite:
                 raise InvalidInput("a queue only grows: use mode append")
             options = Options.parse(given, also=("producer", "stage"))
-            self._target = Target.planned(options, _stage(given), schema)
+            self._target = SinkTarget.planned(options, _stage(given), schema)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Pushed:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> PushedCounts:
         with one_line():
             return self._target.push(f"{self._job}.{_task().partitionId()}", iterator)
 
@@ -107,9 +107,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         with one_line():
             if given.get("producer"):
                 raise InvalidInput("a stream is known by its checkpoint: leave out option producer")
-            self._target = Target.planned(Options.parse(given, also=("stage",)), _stage(given), schema)
+            self._target = SinkTarget.planned(Options.parse(given, also=("stage",)), _stage(given), schema)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Pushed:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> PushedCounts:
         with one_line():
             task = _task()
             query, batch = task.getLocalProperty(_QUERY), task.getLocalProperty(_BATCH)
