@@ -27,7 +27,7 @@ from coldstore.history.load import Loaded
 from coldstore.layout.metadata import BlockMetadata
 from coldstore.layout.queue_settings import QueueSettings
 from coldstore.queue import commit, merge
-from coldstore.queue.commit import Blocked, Moved, Step, Writer
+from coldstore.queue.commit import Blocked, BlockWriter, Moved, Step
 from coldstore.queue.sweep import Swept, sweep
 from coldstore.queue.verify import Progress, Report, verify
 from coldstore.shared import limits
@@ -190,7 +190,7 @@ class ColdQueue:
             f"queue {self.name} keeps changing: open it again, and go on only if it is still yours"
         )
 
-    def _write(self, new: Draft, final: bool, writer: Writer) -> list[BlockMetadata]:
+    def _write(self, new: Draft, final: bool, writer: BlockWriter) -> list[BlockMetadata]:
         """One step towards `new` being committed: the blocks that hold its first elements now, if any."""
         known = self._already_committed(new, writer.epoch)
         if known:
@@ -223,25 +223,25 @@ class ColdQueue:
         if new.first != due:
             raise Conflict(f"queue {self.name} goes on at offset {due}, but the block starts at {new.first}")
 
-    def _writer(self, epoch: int, step: Step = "block") -> Writer:
+    def _writer(self, epoch: int, step: Step = "block") -> BlockWriter:
         if type(epoch) is not int or epoch < 0:
             raise InvalidInput(f"epoch is {epoch!r}; use a whole number from 0 on")
-        return Writer(epoch, self._chance.token(), step)
+        return BlockWriter(epoch, self._chance.token(), step)
 
-    def _write_young(self, new: Draft, writer: Writer) -> BlockMetadata:
+    def _write_young(self, new: Draft, writer: BlockWriter) -> BlockMetadata:
         blocks = self._blocks
         block = commit.commit_young(self._shelf, new, blocks.last, blocks.final_next, writer)
         self._show(block)
         return block
 
-    def _write_final(self, new: Draft, writer: Writer) -> BlockMetadata:
+    def _write_final(self, new: Draft, writer: BlockWriter) -> BlockMetadata:
         self._merge_full(writer.epoch)
         if self._blocks.next_offset != new.first:
             raise Moved
         return self._commit_final(self._blocks.young, new, writer)
 
     def _commit_final(
-        self, young: Sequence[BlockMetadata], new: Draft | None, writer: Writer
+        self, young: Sequence[BlockMetadata], new: Draft | None, writer: BlockWriter
     ) -> BlockMetadata:
         """Commit young blocks and new elements, or a prefix of both, as one final block."""
         blocks = self._blocks

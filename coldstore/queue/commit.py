@@ -87,7 +87,7 @@ class Blocked(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class BlockWriter:
     """Who commits: the tenure and the attempt."""
 
     epoch: int
@@ -101,7 +101,7 @@ class Writer:
 
 
 def commit_young(
-    shelf: Shelf, draft: Draft, before: BlockMetadata | None, final_next: int, writer: Writer
+    shelf: Shelf, draft: Draft, before: BlockMetadata | None, final_next: int, writer: BlockWriter
 ) -> BlockMetadata:
     """Commit `draft` as the young block after `before`; `final_next` is the end of the final blocks known."""
     check_tenure(before, writer.epoch)
@@ -128,7 +128,7 @@ def commit_final(
     draft: Draft,
     young: Sequence[BlockMetadata],
     before: BlockMetadata | None,
-    writer: Writer,
+    writer: BlockWriter,
 ) -> BlockMetadata:
     """Commit `draft`, or a prefix of it, as the final block after `before`, and return what was committed.
 
@@ -153,7 +153,7 @@ class _Final:
     draft: Draft
     young: Sequence[BlockMetadata]
     before: BlockMetadata | None
-    writer: Writer
+    writer: BlockWriter
 
     @property
     def key(self) -> str:
@@ -271,7 +271,7 @@ def fenced(by: BlockMetadata) -> Fenced:
     )
 
 
-def _put_metadata(shelf: Shelf, block: BlockMetadata, writer: Writer) -> None:
+def _put_metadata(shelf: Shelf, block: BlockMetadata, writer: BlockWriter) -> None:
     try:
         shelf.commit(block)
     except Conflict:
@@ -280,7 +280,7 @@ def _put_metadata(shelf: Shelf, block: BlockMetadata, writer: Writer) -> None:
 
 
 def _common(
-    shelf: Shelf, draft: Draft, encoded: Encoded, before: BlockMetadata | None, writer: Writer
+    shelf: Shelf, draft: Draft, encoded: Encoded, before: BlockMetadata | None, writer: BlockWriter
 ) -> dict[str, Any]:
     return {
         "queue": shelf.settings.id,
