@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final, TypeGuard
 
-from coldstore.block.files import DataCache, Shelf
+from coldstore.block.files import BlockFiles, DataCache
 from coldstore.history import load
 from coldstore.layout import paths, queue_settings, sealed_json
 from coldstore.layout.queue_settings import QueueSettings
@@ -110,21 +110,21 @@ class ColdStore:
                 name for name, there in zip(folders, pool.map(self._exists, folders), strict=True) if there
             )
 
-    def shelf(self, name: str) -> Shelf:
+    def files(self, name: str) -> BlockFiles:
         """The files of a queue, for those who judge them one by one."""
-        return Shelf(self._objects, self._settings(name))
+        return BlockFiles(self._objects, self._settings(name))
 
     def verify(self, name: str, progress: Progress | None = None) -> Report:
         """Check every file of a queue, also of one that is too damaged to be opened."""
         try:
-            shelf = self.shelf(name)
+            files = self.files(name)
         except DataLoss as loss:
             return unreadable(name, loss)
-        return verify(shelf, progress)
+        return verify(files, progress)
 
     def _opened(self, settings: QueueSettings) -> ColdQueue:
-        shelf = Shelf(self._objects, settings, self._cache)
-        return ColdQueue(shelf, self._clock, self._chance, load.load(shelf))
+        files = BlockFiles(self._objects, settings, self._cache)
+        return ColdQueue(files, self._clock, self._chance, load.load(files))
 
     def _settings(self, name: str) -> QueueSettings:
         settings = self._find_settings(paths.check_name(name))

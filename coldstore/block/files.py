@@ -34,7 +34,7 @@ class DataCache(Protocol):
         ...
 
 
-class Shelf:
+class BlockFiles:
     """The files of one queue. Safe to use from many threads."""
 
     def __init__(self, objects: ObjectStore, settings: QueueSettings, cache: DataCache | None = None) -> None:
@@ -43,9 +43,9 @@ class Shelf:
         self._cache = cache
         self._folder = paths.queue_folder(settings.name)
 
-    def without_cache(self) -> Shelf:
+    def without_cache(self) -> BlockFiles:
         """The same files, read from the store itself: for verify and sweep, which must not trust a copy."""
-        return Shelf(self.objects, self.settings)
+        return BlockFiles(self.objects, self.settings)
 
     @property
     def name(self) -> str:

@@ -36,7 +36,7 @@ from typing import Final, NamedTuple
 from coldstore.block import encode
 from coldstore.block.draft import Draft
 from coldstore.block.fetch import fetch
-from coldstore.block.files import Shelf, check_digest
+from coldstore.block.files import BlockFiles, check_digest
 from coldstore.history import load, rollups
 from coldstore.layout import metadata, paths, queue_settings, sealed_json
 from coldstore.layout.metadata import BlockMetadata
@@ -83,8 +83,8 @@ class Ticket:
     def first(self) -> int:
         return self.importing.first
 
-    def shelf(self, objects: ObjectStore) -> Shelf:
-        return Shelf(objects, self.settings)
+    def files(self, objects: ObjectStore) -> BlockFiles:
+        return BlockFiles(objects, self.settings)
 
 
 def begin(
@@ -130,7 +130,7 @@ def _take_over(objects: ObjectStore, there: QueueSettings, token: str) -> Ticket
     if there.importing is None:
         return None
     previous = there.importing.previous
-    before = None if previous is None else Shelf(objects, there).find(previous, "final")
+    before = None if previous is None else BlockFiles(objects, there).find(previous, "final")
     return Ticket(replace(there, importing=replace(there.importing, by=token)), before)
 
 
@@ -145,7 +145,7 @@ def _begin_in(objects: ObjectStore, there: QueueSettings, token: str, idle: bool
         raise Conflict(
             f"queue {there.name} belongs to node {owner}, which is up: stop that, or choose another name"
         )
-    known = load.load(Shelf(objects, there)).blocks
+    known = load.load(BlockFiles(objects, there)).blocks
     if known.young:
         raise Conflict(
             f"queue {there.name} has young blocks: merge them first, by `jjq pipeline compact --all`"
@@ -196,7 +196,7 @@ def stage(objects: ObjectStore, ticket: Ticket, draft: Draft) -> Staged:
         draft.raw_bytes,
         encoded.sha256,
     )
-    key = ticket.shelf(objects).key(staged.path)
+    key = ticket.files(objects).key(staged.path)
     try:
         objects.put_if_absent(key, encoded)
     except Conflict:
@@ -234,18 +234,18 @@ def publish(
     tick: Callable[[], None] = lambda: None,
 ) -> None:
     """Put data and metadata of a run of blocks to their places; all before it are there. May be repeated."""
-    shelf = ticket.shelf(objects)
+    files = ticket.files(objects)
     for block in run:
         check(objects, ticket)
-        staged = shelf.key(paths.young_path(block.first, block.sha256[:_TAG_CHARS]))
+        staged = files.key(paths.young_path(block.first, block.sha256[:_TAG_CHARS]))
         try:
             fetched = fetch(objects, staged, block.stored_bytes)
         except NotFound:
             raise DataLoss(f"{staged} is gone: run the import again", key=staged, block=block.first) from None
         check_digest(fetched, block, staged)
-        _ensure(objects, shelf.key(block.path), memoryview(fetched.data))
+        _ensure(objects, files.key(block.path), memoryview(fetched.data))
         failpoint.reach("import.data_put")
-        _ensure(objects, paths.meta(shelf.name, block.first, "final"), memoryview(metadata.encode(block)))
+        _ensure(objects, paths.meta(files.name, block.first, "final"), memoryview(metadata.encode(block)))
         failpoint.reach("import.metadata_put")
         tick()
 
@@ -263,17 +263,17 @@ def _ensure(objects: ObjectStore, key: str, data: memoryview) -> None:
 
 def show(objects: ObjectStore, ticket: Ticket, published: Sequence[BlockMetadata]) -> None:
     """The commit point: from here on the queue has all of these blocks. Every link of its chain is proven first."""
-    shelf = ticket.shelf(objects)
-    known = load.load(shelf).blocks
+    files = ticket.files(objects)
+    known = load.load(files).blocks
     tip, last = (published[-1] if published else ticket.before), known.last
     if (last and last.chain) != (tip and tip.chain):
-        raise Conflict(f"queue {shelf.name} does not end where the import does: run it again")
+        raise Conflict(f"queue {files.name} does not end where the import does: run it again")
     for run in rollups.runs(known.final_count):
         rollups.write(objects, ticket.settings, known, run)
     failpoint.reach("import.rolled_up")
     etag = check(objects, ticket)
     objects.put_if_match(
-        paths.queue(shelf.name), queue_settings.encode(replace(ticket.settings, importing=None)), etag
+        paths.queue(files.name), queue_settings.encode(replace(ticket.settings, importing=None)), etag
     )
     failpoint.reach("import.shown")
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from coldstore.block import draft
 from coldstore.block.draft import Draft
-from coldstore.block.files import Shelf
+from coldstore.block.files import BlockFiles
 from coldstore.history import load, rollups
 from coldstore.history.block_list import BlockList
 from coldstore.history.load import Loaded
@@ -41,9 +41,9 @@ _LOOKS: Final = 8  # at a queue that changes under our eyes
 class ColdQueue:
     """One queue of a `ColdStore`, opened."""
 
-    def __init__(self, shelf: Shelf, clock: Clock, chance: Chance, loaded: Loaded | None = None) -> None:
-        loaded = loaded or load.load(shelf)
-        self._shelf = shelf
+    def __init__(self, files: BlockFiles, clock: Clock, chance: Chance, loaded: Loaded | None = None) -> None:
+        loaded = loaded or load.load(files)
+        self._files = files
         self._clock = clock
         self._chance = chance
         self._blocks = loaded.blocks
@@ -55,11 +55,11 @@ class ColdQueue:
 
     @property
     def settings(self) -> QueueSettings:
-        return self._shelf.settings
+        return self._files.settings
 
     @property
     def name(self) -> str:
-        return self._shelf.name
+        return self._files.name
 
     @property
     def first_offset(self) -> int:
@@ -105,7 +105,7 @@ class ColdQueue:
         start = block.first if start is None else max(start, block.first)
         end = block.next if end is None else min(end, block.next)
         try:
-            return self._shelf.read(block, start, end, columns)
+            return self._files.read(block, start, end, columns)
         except DataLoss:
             if block.kind == "final" or self.refresh().final_next < block.next:
                 raise
@@ -117,14 +117,14 @@ class ColdQueue:
         # Nearly always one final block; several only if an owner died while it merged.
         low, high = self._blocks.index_for(block.first), self._blocks.index_for(block.last)
         parts = [
-            self._shelf.read(final, max(start, final.first), min(end, final.next), columns)
+            self._files.read(final, max(start, final.first), min(end, final.next), columns)
             for final in self._blocks[low : high + 1]
         ]
         return pa.concat_tables(parts)
 
     def refresh(self) -> BlockList:
         """Look for blocks that others have committed, and return the list with them."""
-        while not self._replace(load.reload(self._shelf, self._blocks)):
+        while not self._replace(load.reload(self._files, self._blocks)):
             continue  # a commit here and one elsewhere, each seen by one of us only: look again
         return self._blocks
 
@@ -230,7 +230,7 @@ class ColdQueue:
 
     def _write_young(self, new: Draft, writer: BlockWriter) -> BlockMetadata:
         blocks = self._blocks
-        block = commit.commit_young(self._shelf, new, blocks.last, blocks.final_next, writer)
+        block = commit.commit_young(self._files, new, blocks.last, blocks.final_next, writer)
         self._show(block)
         return block
 
@@ -246,7 +246,7 @@ class ColdQueue:
         """Commit young blocks and new elements, or a prefix of both, as one final block."""
         blocks = self._blocks
         try:
-            parts = [self._shelf.read(block) for block in young]
+            parts = [self._files.read(block) for block in young]
         except DataLoss:
             if self.refresh().final_next > blocks.final_next:
                 raise Moved from None  # merged and swept by another writer
@@ -254,7 +254,7 @@ class ColdQueue:
         if new is not None:
             parts.append(new.table)
         whole = new if new is not None and not young else draft.concat(parts, self.settings.content)
-        block = commit.commit_final(self._shelf, whole, young, blocks.last_final, writer)
+        block = commit.commit_final(self._files, whole, young, blocks.last_final, writer)
         self._settled = block.first
         self._show(block)
         return block
@@ -301,7 +301,7 @@ class ColdQueue:
         """Seconds since the oldest young block was committed; by the store's clock and ours."""
         if not self._blocks.young:
             return 0.0
-        info = self._shelf.info(self._blocks.young[0])
+        info = self._files.info(self._blocks.young[0])
         if info is None:  # another writer has merged and swept it
             self.refresh()
             return 0.0
@@ -311,7 +311,7 @@ class ColdQueue:
         """Before the first write, finish what a previous owner may have left half done (commit.py)."""
         last = self._blocks.last_final
         if last is not None and self._settled != last.first:
-            commit.settle(self._shelf, self._shelf.committed(last))
+            commit.settle(self._files, self._files.committed(last))
             self._settled = last.first
 
     def _roll_up(self) -> None:
@@ -320,13 +320,13 @@ class ColdQueue:
         with suppress(Unavailable, Exhausted, Denied):
             for run in rollups.runs(blocks.final_count):
                 if run not in self._rolled:
-                    rollups.write(self._shelf.objects, self.settings, blocks, run)
+                    rollups.write(self._files.objects, self.settings, blocks, run)
                     self._rolled.add(run)
 
     def sweep(self, grace_seconds: float = limits.SWEEP_GRACE_SECONDS) -> Swept:
         """Delete young files whose elements have been in final blocks for so long, and orphans."""
-        return sweep(self._shelf, self.refresh(), self._clock.now_us() - round(grace_seconds * 1_000_000))
+        return sweep(self._files, self.refresh(), self._clock.now_us() - round(grace_seconds * 1_000_000))
 
     def verify(self, progress: Progress | None = None) -> Report:
         """Check every file of the queue, and report every defect."""
-        return verify(self._shelf, progress)
+        return verify(self._files, progress)

@@ -222,7 +222,7 @@ class _Import:
 def _content(store: ColdStore, queue: str) -> Content:
     """The content of a queue that exists; `bytes` for a new one."""
     try:
-        return store.shelf(queue).settings.content
+        return store.files(queue).settings.content
     except (NotFound, Conflict):
         return "bytes"
 

@@ -47,7 +47,7 @@ def compact(
     s3 = s3 or S3Settings()
     store = cold.store(root, s3)
     for name in queues:
-        store.shelf(name)  # raises `NotFound` for an unknown name before any work begins
+        store.files(name)  # raises `NotFound` for an unknown name before any work begins
     names = list(queues) or store.queue_names()
     work = partial(compact_queue, root, s3, everything)
     results = tasks.run(spark, "compact", names, work, progress)

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from coldstore.block.files import Shelf
+from coldstore.block.files import BlockFiles
 from coldstore.layout.queue_settings import QueueSettings
 from coldstore.objects.settings import S3Settings
 from coldstore.queue import sections, verify
@@ -41,8 +41,8 @@ class StoreLocation(NamedTuple):
     root: str
     s3: S3Settings
 
-    def shelf(self, settings: QueueSettings) -> Shelf:
-        return Shelf(cold.objects(self.root, self.s3), settings)
+    def files(self, settings: QueueSettings) -> BlockFiles:
+        return BlockFiles(cold.objects(self.root, self.s3), settings)
 
 
 def verify_store(
@@ -62,7 +62,7 @@ def verify_store(
     work = [(found.settings, each) for found in sound for each in found.plan.sections]
     parts = iter(tasks.raise_failures(tasks.run(spark, "verify", work, partial(_check, where), progress)))
     joined = [
-        verify.join(where.shelf(settings), plan, list(islice(parts, len(plan.sections))))
+        verify.join(where.files(settings), plan, list(islice(parts, len(plan.sections))))
         for settings, plan in sound
     ]
     settled = [(found.settings, each) for found, each in zip(sound, joined, strict=True)]
@@ -74,17 +74,17 @@ def verify_store(
 
 def _plan(where: StoreLocation, section_blocks: int, name: str) -> Planned | Report:
     try:
-        shelf = cold.store(*where).shelf(name)
+        files = cold.store(*where).files(name)
     except DataLoss as loss:
         return verify.unreadable(name, loss)
-    return Planned(shelf.settings, sections.plan(shelf, section_blocks))
+    return Planned(files.settings, sections.plan(files, section_blocks))
 
 
 def _check(where: StoreLocation, item: tuple[QueueSettings, Section]) -> SectionReport:
     settings, each = item
-    return sections.check(where.shelf(settings), each)
+    return sections.check(where.files(settings), each)
 
 
 def _finish(where: StoreLocation, item: tuple[QueueSettings, Joined]) -> Report:
     settings, joined = item
-    return verify.finish(where.shelf(settings), joined)
+    return verify.finish(where.files(settings), joined)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from coldstore.block.files import Shelf
+from coldstore.block.files import BlockFiles
 from coldstore.layout.metadata import block_id
 from coldstore.objects.settings import S3Settings
 from jjq.spark.limits import NAMED_FILES_MAX
@@ -57,7 +57,7 @@ def scan(spark: SparkSession, view: View, span: OffsetSpan, base: str) -> DataFr
     slices = view.slices(span)
     if not slices:
         return spark.createDataFrame([], schema)
-    files = data_files(slices, view.shelf)
+    files = data_files(slices, view.files)
     folder = f"{base}/queues/{view.settings.name}"
     reader = spark.read.schema(schema).option(_CHECKED, "true").options(**s3a(view.options.s3))
     if len(files.paths) <= NAMED_FILES_MAX:
@@ -126,7 +126,7 @@ class DataFiles(NamedTuple):
     ends: bool
 
 
-def data_files(slices: Sequence[Slice], shelf: Shelf) -> DataFiles:
+def data_files(slices: Sequence[Slice], files: BlockFiles) -> DataFiles:
     """The files that together hold every element of `slices` once, and perhaps some before and after."""
     kept: list[Slice] = []
     for part in slices:
@@ -140,7 +140,7 @@ def data_files(slices: Sequence[Slice], shelf: Shelf) -> DataFiles:
         # Only the last final block can be one whose file is still to be put in its place. Until it is,
         # and for ever after, its copy has the same bytes (commit.py).
         last_final = kept[finals[-1]].block
-        paths[finals[-1]] = shelf.committed(last_final).copy or last_final.path
+        paths[finals[-1]] = files.committed(last_final).copy or last_final.path
     return DataFiles(
         paths, kept[0].block.file_first == slices[0].start, slices[-1].end == kept[-1].block.next
     )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from coldstore.block.files import Shelf
+from coldstore.block.files import BlockFiles
 from coldstore.layout.metadata import BlockMetadata
 from coldstore.layout.queue_settings import QueueSettings
 from coldstore.queue.cold_queue import ColdQueue
@@ -86,16 +86,16 @@ class Partition(InputPartition):
 
     def _block(self, part: Slice) -> Iterator[pa.Table]:
         block, columns = part.block, self.source.wanted.names
-        shelf = Shelf(
+        files = BlockFiles(
             cold.objects(self.source.options.root or "", self.source.options.s3), self.source.settings
         )
         try:
-            file = shelf.open(block, shelf.data(block))
+            file = files.open(block, files.data(block))
         except DataLoss:
             if block.kind == "final":
                 raise
             # A young block may have been merged and swept since the plan was made.
-            queue = ColdQueue(shelf, SystemClock(), SystemChance())
+            queue = ColdQueue(files, SystemClock(), SystemChance())
             yield queue.read_block(block, part.start, part.end, columns)
             return
         origin = block.file_first

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from coldstore import start_points
-from coldstore.block.files import Shelf
+from coldstore.block.files import BlockFiles
 from coldstore.layout.queue_settings import QueueSettings
 from coldstore.queue.cold_queue import ColdQueue
 from coldstore.shared.clock import SystemClock
@@ -117,11 +117,11 @@ class View:
         )
 
     @property
-    def shelf(self) -> Shelf:
+    def files(self) -> BlockFiles:
         """The queue's files in the cold store."""
         if self.options.root is None:
             raise AssertionError("options have no root")
-        return Shelf(cold.objects(self.options.root, self.options.s3), self.settings)
+        return BlockFiles(cold.objects(self.options.root, self.options.s3), self.settings)
 
     @property
     def cold_next(self) -> int:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coldstore.block.files import Shelf
+from coldstore.block.files import BlockFiles
 from coldstore.layout.metadata import BlockMetadata, block_id
 from coldstore.shared import batch
 from coldstore.shared.errors import Conflict, InvalidInput, NotFound, OutOfRange, Unavailable
@@ -159,35 +159,35 @@ def test_a_server_of_another_store_is_refused(tmp_path: Path, serving: Serving) 
 def test_files_of_final_and_young_blocks_are_named_once(tmp_path: Path) -> None:
     made = make(tmp_path, [10], [5, 5])
     view = view_of(made)
-    files = data_files(view.slices(OffsetSpan(3, 17)), view.shelf)
+    files = data_files(view.slices(OffsetSpan(3, 17)), view.files)
     assert files.paths[0] == "data/00000000000000000000.parquet"
     assert [path.split("-")[0] for path in files.paths[1:]] == [
         "young/00000000000000000010",
         "young/00000000000000000015",
     ]
     assert (files.begins, files.ends) == (False, False)
-    assert data_files(view.slices(OffsetSpan(0, 20)), view.shelf)[1:] == (True, True)
+    assert data_files(view.slices(OffsetSpan(0, 20)), view.files)[1:] == (True, True)
 
 
 def test_the_file_of_a_claim_stands_for_the_young_blocks_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = make(tmp_path, [10], [5, 5])
-    commit = Shelf.commit
+    commit = BlockFiles.commit
 
-    def fail(shelf: Shelf, block: BlockMetadata) -> None:
+    def fail(files: BlockFiles, block: BlockMetadata) -> None:
         if block.kind == "final":
             raise Unavailable("the writer dies after its claim, before the final block is committed")
-        commit(shelf, block)
+        commit(files, block)
 
-    monkeypatch.setattr(Shelf, "commit", fail)
+    monkeypatch.setattr(BlockFiles, "commit", fail)
     with pytest.raises(Unavailable):
         made.add(5)
     view = view_of(made)
     assert [part.block.is_claim for part in view.slices(OffsetSpan(0, 25))] == [False, False, False, True]
-    files = data_files(view.slices(OffsetSpan(0, 25)), view.shelf)
+    files = data_files(view.slices(OffsetSpan(0, 25)), view.files)
     assert files == (["data/00000000000000000000.parquet", "data/00000000000000000010.parquet"], True, True)
-    assert data_files(view.slices(OffsetSpan(12, 25)), view.shelf) == (files.paths[1:], False, True)
+    assert data_files(view.slices(OffsetSpan(12, 25)), view.files) == (files.paths[1:], False, True)
     assert read(view.partitions(view.span(), WANTED)) == list(range(25))
 
 
