@@ -86,7 +86,7 @@ class ColdStore:
         return self._opened(wanted)
 
     def begin_import(self, name: str, *, idle: bool = False, **asked: Any) -> Ticket:
-        """Reserve a new queue, or one that is idle, for an import (importing.py); settings as of `create_queue`."""
+        """Reserve a new queue, or one that is idle, for an import (queue/bulk_import.py); settings as of `create_queue`."""
         wanted = QueueSettings(name=name, id=self._chance.token(), created_us=self._clock.now_us(), **asked)
         queue_settings.check_settings(wanted)
         self._claim()

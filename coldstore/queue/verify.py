@@ -4,7 +4,7 @@ It needs no list of blocks, so it works on a queue that cannot be opened any mor
 nothing. A block whose metadata cannot be read is one defect, not one for every block after it: the
 walk goes on with what the next metadata says of itself.
 
-The work is done section by section (section.py), here one after the other. A job with many processors
+The work is done section by section (sections.py), here one after the other. A job with many processors
 does `plan`, `check`, `join` and `finish` by itself, where it likes; only what sections were found to be
 travels, and it is small.
 """
