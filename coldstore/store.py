@@ -23,7 +23,7 @@ from coldstore.objects.port import ObjectStore
 from coldstore.queue import bulk_import, deletion
 from coldstore.queue.bulk_import import Ticket
 from coldstore.queue.cold_queue import ColdQueue
-from coldstore.queue.verify import Progress, Report, being_imported, unreadable, verify, without_document
+from coldstore.queue.verify import Progress, Report, not_shown, unreadable, verify, without_document
 from coldstore.shared import failpoint, limits
 from coldstore.shared.batch import check_content
 from coldstore.shared.chance import Chance
@@ -167,7 +167,7 @@ class ColdStore:
             return unreadable(name, loss)
         if settings is None:
             return without_document(self._objects, name)
-        return BlockFiles(self._objects, settings) if settings.importing is None else being_imported(name)
+        return not_shown(settings) or BlockFiles(self._objects, settings)
 
     def verify(self, name: str, progress: Progress | None = None) -> Report:
         """Check every file of a queue, also of one that is too damaged to be opened."""
