@@ -13,7 +13,8 @@ from coldstore.layout.paths import check_name
 from coldstore.shared.batch import Content, check_content, check_payload, schema, stamp
 from coldstore.shared.clock import ManualClock
 from coldstore.shared.errors import Conflict, InvalidInput, NotFound, OutOfRange
-from hotstore.port import BlockInfo, Loss, Popped, QueueInfo, Receipt, Resolved, Stage, SubscriberInfo
+from coldstore.shared.push import Push, PushTarget
+from hotstore.port import BlockInfo, Loss, Popped, QueueInfo, Receipt, Resolved, SubscriberInfo
 from hotstore.write.producers import Producers, Pushed, check_identity, check_retry
 
 
@@ -65,7 +66,7 @@ class Queue:
         return self.subscribers[subscriber].offset
 
 
-class FakeStore:
+class FakeStore(PushTarget):
     """See the module's docstring."""
 
     def __init__(self) -> None:
@@ -194,17 +195,8 @@ class FakeStore:
 
     # Elements
 
-    async def push(
-        self,
-        queue: str,
-        payload: pa.RecordBatch,
-        *,
-        producer: str | None = None,
-        sequence: int | None = None,
-        expected_offset: int | None = None,
-        stage: Stage = "synced",
-        serialized: pa.Buffer | None = None,
-    ) -> Receipt:
+    async def append(self, push: Push) -> Receipt:
+        queue, payload, producer, sequence, expected_offset, stage, _ = push
         found = self._queue(queue)
         check_identity(producer, sequence)
         payload = check_payload(payload, found.content)
