@@ -12,6 +12,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from coldstore.shared.push import Push, PushTarget
 from coldstore.shared.results import (
     STAGES,
     BlockInfo,
@@ -33,6 +34,7 @@ __all__ = [
     "Loss",
     "NodeStatus",
     "Popped",
+    "Push",
     "QueueInfo",
     "Receipt",
     "Resolved",
@@ -42,8 +44,8 @@ __all__ = [
 ]
 
 
-class Store(Protocol):
-    """The verbs of jjq. Errors are those of coldstore.shared.errors."""
+class Store(PushTarget, Protocol):
+    """The verbs of jjq; `push` and `append` are those of `PushTarget`. Errors are those of coldstore.shared.errors."""
 
     async def create_queue(
         self,
@@ -134,23 +136,6 @@ class Store(Protocol):
 
     async def wakeup(self, subscriber: str) -> SubscriberInfo:
         """Load its block ahead of the first pop."""
-        ...
-
-    async def push(
-        self,
-        queue: str,
-        payload: pa.RecordBatch,
-        *,
-        producer: str | None = None,
-        sequence: int | None = None,
-        expected_offset: int | None = None,
-        stage: Stage = "synced",
-        serialized: pa.Buffer | None = None,
-    ) -> Receipt:
-        """Append a batch, all of it or nothing; returns when `stage` is reached.
-
-        `serialized` is the payload as one Arrow message, from a caller that has it so: it is not made again.
-        """
         ...
 
     async def pop(

@@ -23,6 +23,7 @@ from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, DataLoss, InvalidInput, JjqError, NotFound, Unavailable
 from coldstore.shared.limits import OFFSET_MAX
+from coldstore.shared.push import Push, PushTarget
 from coldstore.shared.results import Deletion, NodeStatus
 from hotstore.journal import records
 from hotstore.journal.port import Record
@@ -30,7 +31,7 @@ from hotstore.lifecycle.administration import Administration
 from hotstore.lifecycle.loss import Losses
 from hotstore.lifecycle.seal import Sealer
 from hotstore.limits import RETRY_CHECK_SECONDS
-from hotstore.port import STAGES, BlockInfo, Loss, Popped, QueueInfo, Receipt, Resolved, Stage, SubscriberInfo
+from hotstore.port import STAGES, BlockInfo, Loss, Popped, QueueInfo, Receipt, Resolved, SubscriberInfo
 from hotstore.queue.moves import chunks, commit_state
 from hotstore.queue.queue import HotQueue
 from hotstore.queue.registry import Registry, in_order
@@ -49,7 +50,7 @@ from hotstore.write.producers import check_identity, check_retry
 from hotstore.write.push import PushEntry
 
 
-class HotStore:
+class HotStore(PushTarget):
     """Verbs of `port.Store`, and nothing else: each checks its input and asks the part that knows."""
 
     def __init__(
@@ -292,17 +293,8 @@ class HotStore:
 
     # Elements -------------------------------------------------------------------------------------
 
-    async def push(
-        self,
-        queue: str,
-        payload: pa.RecordBatch,
-        *,
-        producer: str | None = None,
-        sequence: int | None = None,
-        expected_offset: int | None = None,
-        stage: Stage = "synced",
-        serialized: pa.Buffer | None = None,
-    ) -> Receipt:
+    async def append(self, push: Push) -> Receipt:
+        queue, payload, producer, sequence, expected_offset, stage, _ = push
         found = self._registry.queues.get(queue)
         if found is None or not found.open:
             found = await self._registry.queue(queue)
@@ -317,13 +309,13 @@ class HotStore:
         if value is None:
             checked = check_payload(payload, found.content)
             if checked is not payload:
-                payload, serialized = checked, None
+                push = push._replace(payload=checked, serialized=None)
         if (
             expected_offset is not None
             and not 0 <= check_whole("expected_offset", expected_offset) <= OFFSET_MAX
         ):
             raise InvalidInput(f"expected_offset must not be negative, not {expected_offset}")
-        entry = PushEntry(found, payload, producer, sequence, expected_offset, stage, value, serialized)
+        entry = PushEntry(found, push, value)
         entry.on_settled = self._admission.leave  # admitted until the journal has it, whoever still waits
         if not self._admission.enters(entry.bytes):
             await self._admission.enter(entry.bytes)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from coldstore.shared.errors import InvalidInput
-from hotstore.port import Popped, Receipt, Store
+from hotstore.port import Popped, Push, Receipt, Store
 from jjq.limits import WAIT_SECONDS_MAX
 from jjq.server.cluster_port import Hint
 from jjq.server.loop_steps import Turns
@@ -37,14 +37,16 @@ class PushPayload(NamedTuple):
 
 async def push(store: Store, request: pb.PushRequest, payload: PushPayload, queue: str) -> Receipt:
     """Append what a request holds; the same for Push and PushStream."""
-    return await store.push(
-        queue,
-        payload.batch,
-        producer=request.producer if request.HasField("producer") else None,
-        sequence=request.sequence if request.HasField("sequence") else None,
-        expected_offset=request.expected_offset if request.HasField("expected_offset") else None,
-        stage=STAGE.word(request.stage),
-        serialized=payload.serialized,
+    return await store.append(
+        Push(
+            queue,
+            payload.batch,
+            producer=request.producer if request.HasField("producer") else None,
+            sequence=request.sequence if request.HasField("sequence") else None,
+            expected_offset=request.expected_offset if request.HasField("expected_offset") else None,
+            stage=STAGE.word(request.stage),
+            serialized=payload.serialized,
+        )
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 import pyarrow as pa
 
 from coldstore.shared.errors import Fenced, JjqError, OutOfRange, Unavailable
+from coldstore.shared.push import Push, PushTarget
 from coldstore.shared.results import queue_part
 from coldstore.start_points import named_offset
 from hotstore.port import (
@@ -24,7 +25,6 @@ from hotstore.port import (
     Popped,
     QueueInfo,
     Receipt,
-    Stage,
     Store,
     SubscriberInfo,
 )
@@ -36,7 +36,7 @@ from sharding.routing.traffic import Traffic
 T = TypeVar("T")
 
 
-class Here:
+class Here(PushTarget):
     """Verbs of `hotstore.port.Store`; each names its queue and what to ask of the store that has it."""
 
     def __init__(self, local: Store, ownership: Ownership, traffic: Traffic) -> None:
@@ -153,27 +153,9 @@ class Here:
 
     # Elements -------------------------------------------------------------------------------------
 
-    async def push(
-        self,
-        queue: str,
-        payload: pa.RecordBatch,
-        *,
-        producer: str | None = None,
-        sequence: int | None = None,
-        expected_offset: int | None = None,
-        stage: Stage = "synced",
-        serialized: pa.Buffer | None = None,
-    ) -> Receipt:
-        receipt = await self.local.push(
-            queue,
-            payload,
-            producer=producer,
-            sequence=sequence,
-            expected_offset=expected_offset,
-            stage=stage,
-            serialized=serialized,
-        )
-        self._traffic.count(queue, receipt.count)
+    async def append(self, push: Push) -> Receipt:
+        receipt = await self.local.append(push)
+        self._traffic.count(push.queue, receipt.count)
         return receipt
 
     async def pop(

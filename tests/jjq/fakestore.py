@@ -13,6 +13,7 @@ from coldstore.layout.paths import check_name
 from coldstore.shared.batch import Content, check_content, check_payload, schema, stamp
 from coldstore.shared.clock import ManualClock
 from coldstore.shared.errors import Conflict, InvalidInput, NotFound, OutOfRange
+from coldstore.shared.push import Push, PushTarget
 from hotstore.port import (
     BlockInfo,
     Deletion,
@@ -22,7 +23,6 @@ from hotstore.port import (
     QueueInfo,
     Receipt,
     Resolved,
-    Stage,
     SubscriberInfo,
 )
 from hotstore.write.producers import Producers, Pushed, check_identity, check_retry
@@ -77,7 +77,7 @@ class Queue:
         return self.subscribers[subscriber].offset
 
 
-class FakeStore:
+class FakeStore(PushTarget):
     """See the module's docstring."""
 
     def __init__(self) -> None:
@@ -243,17 +243,8 @@ class FakeStore:
 
     # Elements
 
-    async def push(
-        self,
-        queue: str,
-        payload: pa.RecordBatch,
-        *,
-        producer: str | None = None,
-        sequence: int | None = None,
-        expected_offset: int | None = None,
-        stage: Stage = "synced",
-        serialized: pa.Buffer | None = None,
-    ) -> Receipt:
+    async def append(self, push: Push) -> Receipt:
+        queue, payload, producer, sequence, expected_offset, stage, _ = push
         found = self._queue(queue)
         check_identity(producer, sequence)
         payload = check_payload(payload, found.content)
