@@ -11,7 +11,6 @@ import pytest
 from coldstore.block import encode as blocks
 from coldstore.history import rollups
 from coldstore.layout import metadata, paths, sealed_json
-from coldstore.layout.queue_settings import Deleted
 from coldstore.queue.verify import Report
 from coldstore.shared import failpoint, limits
 from coldstore.shared.errors import InvalidInput, NotFound, Unavailable
@@ -259,19 +258,6 @@ def test_a_queue_that_is_being_imported_is_named_and_no_defect(made: Made) -> No
     report = made.store.verify("history")
     assert report.ok
     assert "being imported" in report.notes[0]
-
-
-def test_a_deleted_queue_is_verified_until_its_files_are_removed(made: Made) -> None:
-    settings = made.queue.settings
-    now_us = made.clock.now_us()
-    made.store.delete_queue(settings, Deleted(at_us=now_us, until_us=now_us + 1_000_000), None)
-    kept = made.store.verify("orders")
-    assert (kept.ok, kept.elements) == (True, 80)
-    made.clock.advance(10)
-    assert made.store.sweep_deleted() == ["orders"]
-    gone = made.store.verify("orders")
-    assert gone.ok
-    assert "deleted" in gone.notes[0]
 
 
 @pytest.mark.parametrize(("harm", "expected"), DEFECTS)
