@@ -17,6 +17,7 @@ from coldstore.shared.clock import Clock, SystemClock
 from coldstore.shared.errors import Conflict
 from sharding.documents import tenure
 from sharding.documents.holder import Holder
+from sharding.documents.liveness import Liveness
 from sharding.documents.tenure import Estate, Found, Held, JournalKind, Tenure
 from sharding.journal.fencing import Walk
 from sharding.limits import LEASE_MARGIN, WATCH_LOOKS
@@ -87,18 +88,20 @@ def _refusal(now: Tenure, there: Holder) -> str:
 
 def is_silent(objects: ObjectStore, found: Found, clock: Clock) -> bool:
     """Watch a tenure for longer than a lease of its holder; whether it did not beat. Blocks for all that time."""
-    seconds = LEASE_MARGIN * (0.0 if found.tenure.holder is None else found.tenure.holder.lease_seconds)
+    if found.tenure.holder is None:
+        return True  # a tenure of an early release: it names no lease to wait for
+    seconds = LEASE_MARGIN * found.tenure.holder.lease_seconds
     pause = seconds / WATCH_LOOKS
     log.warning("waiting for %.0f s to see whether it gives a sign of life", seconds)
-    silence, last = 0.0, clock.monotonic()
-    while silence < seconds:
+    node = found.tenure.node
+    liveness = Liveness(clock, seconds, 2 * pause)
+    liveness.look({node: found.etag})
+    while not liveness.is_silent(node):
         clock.sleep(pause)
-        again = tenure.read(objects, found.tenure.node)
+        again = tenure.read(objects, node)
         if again is None or again.etag != found.etag:
             return False
-        now = clock.monotonic()
-        # While this process was paused it has seen nothing: such time does not count.
-        silence, last = silence + min(now - last, 2 * pause), now
+        liveness.look({node: again.etag})
     return True
 
 

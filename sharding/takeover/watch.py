@@ -20,6 +20,7 @@ from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, Fenced, InvalidInput, JjqError, Unavailable
 from hotstore.runner import Runner
 from sharding.documents import tenure
+from sharding.documents.liveness import Liveness
 from sharding.documents.tenure import Found, Held
 from sharding.journal.lease import Lease
 from sharding.limits import (
@@ -114,10 +115,10 @@ class Keeper(Beats):
         self._held = held
         self._estates = estates
         self._clock = clock
-        self._seen: dict[str, tuple[str, float]] = {}  # by node: the etag, and for how long it is the same
-        self._looked = self._watched = clock.monotonic()
-        self._renewed = lease.begun
-        self._silent = 0.0  # seconds without a beat that arrived
+        # While this process was paused it has seen nothing, and could reach nobody: such time does not count.
+        self._others = Liveness(clock, settings.lease_seconds * LEASE_MARGIN, 2 * settings.look_seconds)
+        self._own = Liveness(clock, settings.lease_seconds * CUT_OFF_LEASES, 2 * settings.beat_seconds)
+        self._own.look({held.node: repr(lease.begun)})
         self._again: dict[str, float] = {}  # when to try once more to take over from a node
 
     def start(self) -> None:
@@ -131,21 +132,13 @@ class Keeper(Beats):
         Nothing could be acknowledged in any case; but whoever is connected here had better go there. A node
         that is alone waits: nobody takes over. So does one with its journal on the disk.
         """
-        now = self._clock.monotonic()
-        # While this process was paused it could reach nobody: such time does not count. If it was for long,
-        # the next beat finds out whether others have taken over.
-        gap = min(now - self._watched, 2 * self._settings.beat_seconds)
-        self._silent = 0.0 if self._lease.begun != self._renewed else self._silent + gap
-        self._watched, self._renewed = now, self._lease.begun
-        others = any(node != self._held.node and not self.is_dead(node) for node in self._seen)
-        if (
-            self._held.tenure.journal == "s3"
-            and others
-            and self._silent > CUT_OFF_LEASES * self._settings.lease_seconds
-        ):
+        node = self._held.node
+        self._own.look({node: repr(self._lease.begun)})  # it changes with every beat that arrived
+        others = any(other != node and self._others.is_alive(other) for other in self._others.names)
+        if self._held.tenure.journal == "s3" and others and self._own.is_silent(node):
             self.on_lost(
                 Unavailable(
-                    f"node {self._held.node} has not reached the object store for {self._silent:.0f} s: other nodes "
+                    f"node {node} has not reached the object store for {self._own.silence(node):.0f} s: other nodes "
                     f"serve its queues by now; start it again"
                 )
             )
@@ -153,23 +146,15 @@ class Keeper(Beats):
     async def look(self) -> None:
         """Who is dead, and what is left of them?"""
         etags = await self._runner.run(self._list)
+        self._others.look(etags)
         now = self._clock.monotonic()
-        # While this process was paused it has seen nothing: such time does not count.
-        gap = min(now - self._looked, 2 * self._settings.look_seconds)
-        self._looked = now
-        for node, etag in etags.items():
-            before, silence = self._seen.get(node, ("", 0.0))
-            self._seen[node] = (etag, silence + gap if before == etag else 0.0)
-        for node in self._seen.keys() - etags.keys():
-            del self._seen[node]
         for node in etags:
             if now >= self._again.get(node, 0.0) and (node == self._held.node or self.is_dead(node)):
                 await self._runner.run(lambda node=node: self._take(node))  # type: ignore[misc]
 
     def is_dead(self, node: str) -> bool:
         """Whether a node has given no sign for longer than a lease, while we were watching."""
-        seen = self._seen.get(node)
-        return seen is not None and seen[1] > self._settings.lease_seconds * LEASE_MARGIN
+        return self._others.is_silent(node)
 
     # In a worker thread -----------------------------------------------------------------------------
 
@@ -197,13 +182,12 @@ class Keeper(Beats):
             return True
         by = now.by
         return (now.state == "ended" or bool(now.estates)) and (
-            by is None or by == self._held.node or by not in self._seen or self.is_dead(by)
+            by is None or by == self._held.node or not self._others.is_alive(by)
         )
 
     def end(self, found: Found) -> Found | None:
         """End the tenure of a dead node; None if it gave a sign after all, or another node was quicker."""
-        seen = self._seen.get(found.tenure.node)
-        if seen is None or seen[0] != found.etag:
+        if self._others.version(found.tenure.node) != found.etag:
             return None
         try:
             ended = tenure.end(self._objects, found, self._held.node)
