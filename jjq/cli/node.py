@@ -11,7 +11,7 @@ from jjq.cli.output import bytes_text, print_fields, print_json, print_table
 from jjq.cli.shard import carry_out, show_plan
 
 if TYPE_CHECKING:
-    from sharding.operations import NodeState
+    from sharding.ports import NodeState
 
 app = App(name="node", help="Look at the nodes of a cluster, and empty them.")
 

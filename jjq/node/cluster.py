@@ -25,10 +25,9 @@ from sharding.documents.node_info import Node
 from sharding.documents.tenure import JournalKind
 from sharding.operate.operator import Operator, OperatorHere
 from sharding.ports import Ownership
-from sharding.routing.loads import Loads
 from sharding.routing.nodes import Nodes, NodesSettings
 from sharding.routing.router import Router
-from sharding.routing.traffic import Traffic
+from sharding.routing.traffic import Loads, Traffic
 
 _ANY = {"0.0.0.0", "::"}
 

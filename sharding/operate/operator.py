@@ -20,11 +20,10 @@ from coldstore.shared.errors import Fenced, InvalidInput, JjqError, NotFound, Un
 from sharding.documents.load import Load
 from sharding.documents.shards import Range, Shards
 from sharding.operate.plan import cut_history, plan_moves
-from sharding.operations import NodeState, Operations, Plan, Shard
-from sharding.ports import Ownership, Takeover
-from sharding.routing.loads import Loads
+from sharding.ports import NodeState, Operations, Ownership, Plan, Shard, Takeover
 from sharding.routing.nodes import Nodes
 from sharding.routing.router import Router
+from sharding.routing.traffic import Loads
 
 Connect = Callable[[str], Operations]  # from an address
 
