@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from coldstore.layout.paths import check_name
 from coldstore.shared.errors import Conflict, Fenced, JjqError, NotFound
+from coldstore.shared.single_flight import SingleFlight
 from coldstore.store import ColdStore
 from hotstore.engine import Engine
 from hotstore.port import BlockInfo, QueueInfo
@@ -52,7 +53,7 @@ class NodeOwnership:
         self._history = History(cold, runner)
         self.objects = claims.objects
         self._learning: asyncio.Task[None] | None = None
-        self._moves: dict[tuple[str, str], asyncio.Task[Shards]] = {}  # by queue and target
+        self._moves: SingleFlight[tuple[str, str], Shards] = SingleFlight(_log_move)  # by queue and target
 
     def start(self) -> None:
         """After a start the journal says what is ours; what else the documents say is read on the side."""
@@ -107,19 +108,12 @@ class NodeOwnership:
         if to == self.node:
             await self._engine.registry.queue(queue)
             return await self._document(queue)
-        move = self._moves.get((check_name(queue), to))
-        if move is None:
-            made = handover.hand_over(queue, to, self._claims, self._engine.departures, self._runner)
-            move = self._moves[queue, to] = asyncio.create_task(made, name=f"jjq-move-{queue}")
-            move.add_done_callback(lambda done: self._moved(queue, to, done))
-        # Whoever asked may go away: the move comes to its end all the same, and who asks again joins it.
-        return await asyncio.shield(move)
-
-    def _moved(self, queue: str, to: str, move: asyncio.Task[Shards]) -> None:
-        del self._moves[queue, to]
-        error = None if move.cancelled() else move.exception()
-        if error is not None:
-            log.info("move of queue %s to node %s: %s", queue, to, error)
+        # A caller may go away: the move ends all the same, and a caller that asks again joins it.
+        return await self._moves.run(
+            (check_name(queue), to),
+            lambda: handover.hand_over(queue, to, self._claims, self._engine.departures, self._runner),
+            f"jjq-move-{queue}",
+        )
 
     async def set_ranges(self, queue: str, ranges: Sequence[Range]) -> Shards:
         wanted = check_ranges(ranges)
@@ -211,3 +205,7 @@ class NodeOwnership:
                 ) from None
             moved.append(found.shards.name)
         return moved, lost
+
+
+def _log_move(move: tuple[str, str], error: BaseException) -> None:
+    log.info("move of queue %s to node %s: %s", *move, error)

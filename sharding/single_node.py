@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -52,18 +51,12 @@ _SHOWN: Final = 3  # nodes that a refusal names
 class LoneHeld(Held):
     """The tenure of a server that is alone. A document that is gone is put again: nobody has taken the store."""
 
-    def _now(self) -> Found:
-        found = tenure.read(self._objects, self.node)
-        if found is None:
-            with suppress(Conflict):
-                etag = self._objects.put_if_absent(paths.tenure(self.node), tenure.encode(self.tenure))
-                return Found(self.tenure, etag)
-            found = tenure.read(self._objects, self.node)
-        return self._mine(found)
+    def _mine(self, found: Tenure | None) -> Tenure:
+        return self.tenure if found is None else super()._mine(found)
 
-    def _fenced(self, found: Found | None) -> Fenced:
-        by = None if found is None else found.tenure.by
-        holder = None if found is None else found.tenure.holder
+    def _fenced(self, found: Tenure | None) -> Fenced:
+        by = None if found is None else found.by
+        holder = None if found is None else found.holder
         return Fenced(
             f"this server lost its store: {by or holder or 'another server'} has taken it; what is in its journal "
             f"and not in the store was given up with that"

@@ -1,7 +1,7 @@
-"""Every limit of jjq, units last, with the relations between them checked at import.
+"""The limits that all of jjq shares. Units come last in a name. Relations between limits are checked at import.
 
-One limit serves wire, journal and block alike: what is admitted at the front can be written
-everywhere behind it, so nothing is refused after it was acknowledged.
+Wire, journal and block have the same limits. So an element that the front admits can be written everywhere
+behind it, and nothing is refused after it was acknowledged.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SWEEP_GRACE_SECONDS: Final = 86_400.0  # a Spark job may go on reading merged yo
 FINAL_BYTES_MAX: Final = 2 * (BLOCK_BYTES_MAX + BATCH_BYTES_MAX)  # young elements and new ones in one block
 BACKUP_BYTES_AHEAD: Final = 256 * MIB  # blocks that a backup holds in memory, or one if it is larger
 METADATA_BYTES_MAX: Final = 64 * KIB
-CODEC_THREADS_MAX: Final = 4  # for one block; more of them would starve those who serve
+CODEC_THREADS_MAX: Final = 4  # that encode or decode one block; more would slow down the threads that serve
 
 # Roll-ups: ROLLUP_BLOCKS, × ROLLUP_FANOUT, × ROLLUP_FANOUT² … blocks in one object
 ROLLUP_BLOCKS: Final = 256

@@ -30,11 +30,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from coldstore.layout import paths, sealed_json
-from coldstore.objects.port import ObjectStore
-from coldstore.shared.errors import Conflict, DataLoss, Fenced, InvalidInput, NotFound
+from coldstore.objects.port import Object, ObjectStore
+from coldstore.objects.swap import Change
+from coldstore.objects.swap import swap as swap_object
+from coldstore.shared.errors import Conflict, DataLoss, Fenced, InvalidInput, JjqError, NotFound
 from sharding.documents import holder as holders
 from sharding.documents.holder import Holder
 
@@ -76,6 +78,9 @@ class Tenure:
         return run < self.since or (run <= self.run and self.state != "open")
 
 
+T = TypeVar("T", bound=Tenure | None)
+
+
 class Found(NamedTuple):
     """A document, and the version of the object that it was read from."""
 
@@ -105,23 +110,29 @@ def end(objects: ObjectStore, found: Found, by: str) -> Found:
 
 def settle(objects: ObjectStore, node: str, estate: Estate) -> None:
     """Nothing of this estate is needed any more: forget it. Repeating is no error."""
-    for _ in range(_TRIES):
-        found = read(objects, node)
-        if found is None:
-            return
-        now = found.tenure
+
+    def make(now: Tenure | None) -> Tenure | None:
+        if now is None:
+            return None
         if now.run == estate.run and now.state == "ended":
             new = replace(now, state="settled", boundary=estate.end)
         else:
             new = replace(now, estates=tuple(e for e in now.estates if e.run != estate.run))
-        if new == now:
-            return
-        try:
-            swap(objects, found, replace(new, beat=now.beat + 1))
-        except Conflict:
-            continue
-        return
-    raise Conflict(f"the tenure of node {node} keeps changing: try again")
+        return now if new == now else replace(new, beat=now.beat + 1)
+
+    change(objects, node, make, Conflict(f"the tenure of node {node} keeps changing: try again"))
+
+
+def change(objects: ObjectStore, node: str, make: Callable[[Tenure | None], T], busy: JjqError) -> T:
+    """Swap the document for what `make` makes of it, unless that is the same; again if others change it meanwhile."""
+    key = paths.tenure(node)
+
+    def decide(found: Object | None) -> Change[T]:
+        now = None if found is None else decode(found.data, key)
+        new = make(now)
+        return Change(None if new is None or new == now else encode(new), new)
+
+    return swap_object(objects, key, decide, busy=busy, tries=_TRIES).result
 
 
 class Held:
@@ -146,7 +157,7 @@ class Held:
 
     def check(self) -> None:
         """Return if this process was still the node at a moment after the call began, else `Fenced`."""
-        self._now()
+        self._swap(lambda now: now)
 
     def beat(self) -> None:
         """Show that we live; `Fenced` if the tenure is over."""
@@ -159,27 +170,20 @@ class Held:
     def change(self, make: Callable[[Tenure], Tenure]) -> None:
         """Swap our document for what `make` makes of it; `Fenced` if it is not ours any more."""
         with self._lock:
-            for _ in range(_TRIES):
-                found = self._now()
-                new = make(found.tenure)
-                try:
-                    self.tenure = swap(self._objects, found, new).tenure if new != found.tenure else new
-                except Conflict:
-                    continue
-                return
-        raise Conflict(f"the tenure of node {self.node} keeps changing: is another process using this name?")
+            self.tenure = self._swap(make)
 
-    def _now(self) -> Found:
-        """Our own tenure as it is now, `Fenced` if it is not ours any more."""
-        return self._mine(read(self._objects, self.node))
+    def _swap(self, make: Callable[[Tenure], Tenure]) -> Tenure:
+        busy = Conflict(f"the tenure of node {self.node} keeps changing: is another process using this name?")
+        return change(self._objects, self.node, lambda now: make(self._mine(now)), busy)
 
-    def _mine(self, found: Found | None) -> Found:
-        if found is None or found.tenure.token != self.tenure.token or found.tenure.state != "open":
+    def _mine(self, found: Tenure | None) -> Tenure:
+        """The tenure that was read, if it is ours; else `Fenced`."""
+        if found is None or found.token != self.tenure.token or found.state != "open":
             raise self._fenced(found)
         return found
 
-    def _fenced(self, found: Found | None) -> Fenced:
-        by = None if found is None else found.tenure.by
+    def _fenced(self, found: Tenure | None) -> Fenced:
+        by = None if found is None else found.by
         return Fenced(
             f"this process is not node {self.node} any more: "
             + (f"node {by} has taken its queues over" if by else "another process has its name")

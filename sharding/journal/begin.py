@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import Final
 
 from coldstore.layout import paths
-from coldstore.objects.port import ObjectStore
+from coldstore.objects.port import Object, ObjectStore
+from coldstore.objects.swap import Change, swap
 from coldstore.shared.clock import Clock, SystemClock
 from coldstore.shared.errors import Conflict
 from sharding.documents import tenure
@@ -24,8 +24,6 @@ from sharding.limits import LEASE_MARGIN, WATCH_LOOKS
 
 log = logging.getLogger("jjq.sharding")
 
-_TRIES: Final = 16
-
 
 def begin(
     objects: ObjectStore,
@@ -36,20 +34,22 @@ def begin(
     clock: Clock | None = None,
 ) -> Held:
     """Be `node` from now on: every other process of this name is fenced. `Conflict` if it must not be."""
-    for _ in range(_TRIES):
-        found = tenure.read(objects, node)
-        if found is not None and holder is not None:
-            admit(objects, found, holder, clock or SystemClock())
-        try:
-            if found is None:
-                first = Tenure(node=node, run=1, since=1, token=token, journal=journal, holder=holder)
-                objects.put_if_absent(paths.tenure(node), tenure.encode(first))
-                return Held(objects, first)
-            new = replace(_next(objects, found, journal, token), holder=holder)
-            return Held(objects, tenure.swap(objects, found, new).tenure)
-        except Conflict:
-            continue  # another process of this name starts as well: the last one stays
-    raise Conflict(f"other processes keep starting as node {node}: give every node a name of its own")
+    key = paths.tenure(node)
+
+    def decide(found: Object | None) -> Change[Tenure]:
+        if found is None:
+            new = Tenure(node=node, run=1, since=1, token=token, journal=journal)
+        else:
+            old = tenure.decode(found.data, key)
+            if holder is not None:
+                admit(objects, Found(old, found.etag), holder, clock or SystemClock())
+            new = _next(objects, old, journal, token)
+        new = replace(new, holder=holder)
+        return Change(tenure.encode(new), new)
+
+    # If another process of this name starts as well, the last one stays.
+    busy = Conflict(f"other processes keep starting as node {node}: give every node a name of its own")
+    return Held(objects, swap(objects, key, decide, busy=busy).result)
 
 
 def admit(objects: ObjectStore, found: Found, here: Holder, clock: Clock) -> None:
@@ -105,8 +105,7 @@ def is_silent(objects: ObjectStore, found: Found, clock: Clock) -> bool:
     return True
 
 
-def _next(objects: ObjectStore, found: Found, journal: JournalKind, token: str) -> Tenure:
-    old = found.tenure
+def _next(objects: ObjectStore, old: Tenure, journal: JournalKind, token: str) -> Tenure:
     run = old.run + 1
     if old.state == "open" and old.journal == journal:
         return replace(old, run=run, token=token, beat=old.beat + 1)

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Final
 
 from coldstore.layout.paths import check_name
+from coldstore.shared.backoff import Backoff
 from coldstore.shared.errors import Fenced, InvalidInput, JjqError, NotFound, Unavailable
 from sharding.documents.load import Load
 from sharding.documents.shards import Range, Shards
@@ -201,15 +202,14 @@ class Operator:
         """Until `to` owns the queue; a move that is under way already is waited for."""
         with suppress(JjqError):  # without it the move takes a little longer, and says itself what is wrong
             await (await self._at(to)).prepare(queue)
-        pause = _PAUSE_SECONDS
+        backoff = Backoff(_PAUSE_SECONDS, _PAUSE_SECONDS * 2**_TRIES)
         while (owner := (await self._owned(queue)).owner) != to:
             try:
                 await (await self._at(owner)).move(queue, to)
             except Fenced:
-                if pause > _PAUSE_SECONDS * 2**_TRIES:
+                if backoff.attempts > _TRIES:
                     raise
-                await asyncio.sleep(pause)
-                pause *= 2
+                await asyncio.sleep(backoff.next_pause())
 
     async def split(self, queue: str, parts: int = 0, *, dry_run: bool = False) -> list[Shard]:
         return await (await self._at((await self._owned(queue)).owner)).split(queue, parts, dry_run=dry_run)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from coldstore.layout import paths
 from coldstore.objects.port import ObjectStore
+from coldstore.objects.swap import Change, swap
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, DataLoss, InvalidInput, JjqError, NotFound
 from hotstore.runner import Runner
@@ -157,18 +158,11 @@ class Nodes:
 
     def _begin(self, key: str, me: Node) -> str:
         """The first heartbeat replaces whatever an earlier run left."""
-        for _ in range(3):
-            try:
-                return self._objects.put_if_absent(key, node.encode(me))
-            except Conflict:
-                pass
-            try:
-                return self._objects.put_if_match(key, node.encode(me), self._objects.head(key).etag)
-            except (Conflict, NotFound):
-                continue
-        raise Conflict(
+        busy = Conflict(
             f"other processes with the node name {me.id} start all the time: give each its own --node"
         )
+        mine = Change(node.encode(me), me)
+        return swap(self._objects, key, lambda found: mine, busy=busy, expect_none=True).etag
 
     async def _lost(self, key: str) -> None:
         """The document is not the one we wrote: deleted by someone, or another process has our name."""

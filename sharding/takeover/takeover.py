@@ -36,6 +36,7 @@ from hotstore.runner import InlineRunner
 from hotstore.write.admission import Usage
 from hotstore.write.committer import Committer
 from sharding.documents import queue_state, shards, tenure
+from sharding.documents.shards import Shards
 from sharding.documents.tenure import Estate
 from sharding.journal import objects
 from sharding.journal.fencing import Walk
@@ -44,8 +45,6 @@ from sharding.limits import TAKERS
 from sharding.takeover.claims import Claims
 
 log = logging.getLogger("jjq.sharding")
-
-_TRIES: Final = 16
 
 
 class EstateJournal:
@@ -133,22 +132,24 @@ class Estates:
             return None
 
     def _take_queue(self, queue: HotQueue, registry: Registry, node: str, estate: Estate) -> bool:
-        for _ in range(_TRIES):
-            found = shards.read(self._objects, queue.name)
-            if found is None or found.shards.owner != node or found.shards.epoch != queue.epoch:
-                return False  # it left before, or another node was quicker
-            if not estate.since <= found.shards.run <= estate.run:
-                return False
-            name = self._preserve(queue, registry)
-            new = found.shards.moved(self._claims.held.node, self._claims.held.run, name)
-            try:
-                shards.swap(self._objects, found, new)
-            except Conflict:
-                continue
-            failpoint.reach("move.swapped")
-            queue_state.sweep(self._objects, queue.name, name)
-            return True
-        raise Conflict(f"queue {queue.name} keeps changing hands: try again")
+        states: list[str] = []  # the name of the queue's state, once it is preserved
+
+        def take(now: Shards) -> Shards:
+            states.clear()
+            if now.owner != node or now.epoch != queue.epoch or not estate.since <= now.run <= estate.run:
+                return now  # the queue left before, or another node was quicker
+            states.append(self._preserve(queue, registry))
+            return now.moved(self._claims.held.node, self._claims.held.run, states[0])
+
+        if shards.read(self._objects, queue.name) is None:
+            return False  # nobody ever served it
+        busy = Conflict(f"queue {queue.name} keeps changing hands: try again")
+        shards.change(self._objects, queue.name, take, busy=busy)
+        if not states:
+            return False
+        failpoint.reach("move.swapped")
+        queue_state.sweep(self._objects, queue.name, states[0])
+        return True
 
     def _preserve(self, queue: HotQueue, registry: Registry) -> str:
         """Everything of the queue into the cold store; the name of its state."""

@@ -243,13 +243,13 @@ def test_a_swap_that_is_on_its_way_does_not_arrive_after_the_queue_is_served_aga
 
 
 def test_without_a_swap_for_itself_it_would(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Claims, "_keep", lambda claims, found, epoch: _believed(claims, found))
+    monkeypatch.setattr(Claims, "_keep", lambda claims, now, epoch: _believed(claims, now))
     with pytest.raises(AssertionError):
         for _ in explore(Swaps):
             pass
 
 
-def _believed(claims: Claims, found: shards.Found) -> Shards:
-    if not claims.is_ours(found.shards):
+def _believed(claims: Claims, now: Shards) -> Shards:
+    if not claims.is_ours(now):
         raise Fenced("not ours")
-    return found.shards
+    return now
