@@ -1,6 +1,6 @@
 """Keeps this node's tenure, and watches those of the others.
 
-Beats are swaps of our tenure document; a look at the others is one listing, whose etags tell who has
+Heartbeat are swaps of our tenure document; a look at the others is one listing, whose etags tell who has
 beaten since. Who has not for longer than a lease, by our own monotonic clock, is dead: its tenure is
 ended and, where its journal is on object storage, its queues are taken over. Wall time plays no part,
 and a mistake about who is dead costs a restart of that node, never an element.
@@ -21,7 +21,7 @@ from coldstore.shared.errors import Conflict, Fenced, InvalidInput, JjqError, Un
 from hotstore.runner import Runner
 from sharding.documents import tenure
 from sharding.documents.liveness import Liveness
-from sharding.documents.tenure import Found, Held
+from sharding.documents.tenure import OwnTenure, StoredTenure
 from sharding.journal.lease import Lease
 from sharding.limits import (
     CUT_OFF_LEASES,
@@ -31,7 +31,7 @@ from sharding.limits import (
     TENURE_BEAT_SECONDS,
     TENURE_LOOK_SECONDS,
 )
-from sharding.takeover.takeover import Estates
+from sharding.takeover.takeover import TakeoverWorker
 
 log = logging.getLogger("jjq.sharding")
 
@@ -46,7 +46,7 @@ class TenureSettings:
 
     @classmethod
     def for_lease(cls, seconds: float) -> TenureSettings:
-        """Beats and looks as they fit a lease of so many seconds."""
+        """Heartbeat and looks as they fit a lease of so many seconds."""
         share = seconds / LEASE_SECONDS
         return cls(share * TENURE_BEAT_SECONDS, share * TENURE_LOOK_SECONDS, seconds)
 
@@ -55,8 +55,8 @@ class TenureSettings:
             raise InvalidInput("lease_seconds must be positive, and last for three beats at least")
 
 
-class Beats:
-    """Beats, and whatever else is to be done now and then. On the event loop; requests run in `runner`."""
+class Heartbeat:
+    """Heartbeat, and whatever else is to be done now and then. On the event loop; requests run in `runner`."""
 
     def __init__(self, lease: Lease, runner: Runner, settings: TenureSettings) -> None:
         self.on_lost: Callable[[Exception], None] = lambda error: None
@@ -97,14 +97,14 @@ async def _every(seconds: float, step: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(seconds)
 
 
-class Keeper(Beats):
+class TenureWatch(Heartbeat):
     """Of a node among others: it watches them, too."""
 
     def __init__(
         self,
         objects: ObjectStore,
-        held: Held,
-        estates: Estates,
+        held: OwnTenure,
+        takeovers: TakeoverWorker,
         lease: Lease,
         runner: Runner,
         clock: Clock,
@@ -113,7 +113,7 @@ class Keeper(Beats):
         super().__init__(lease, runner, settings)
         self._objects = objects
         self._held = held
-        self._estates = estates
+        self._takeovers = takeovers
         self._clock = clock
         # While this process was paused it has seen nothing, and could reach nobody: such time does not count.
         self._others = Liveness(clock, settings.lease_seconds * LEASE_MARGIN, 2 * settings.look_seconds)
@@ -124,9 +124,9 @@ class Keeper(Beats):
     def start(self) -> None:
         super().start()
         self._tasks.append(self._repeat(self._settings.look_seconds, self.look))
-        self._tasks.append(self._repeat(self._settings.beat_seconds, self.watch))
+        self._tasks.append(self._repeat(self._settings.beat_seconds, self.check_cut_off))
 
-    async def watch(self) -> None:
+    async def check_cut_off(self) -> None:
         """Stop if we have been cut off for so long that others have most likely taken over.
 
         Nothing could be acknowledged in any case; but whoever is connected here had better go there. A node
@@ -171,21 +171,21 @@ class Keeper(Beats):
             if found is None:
                 return
         self._again[node] = self._clock.monotonic() + TAKE_AGAIN_SECONDS
-        self._estates.take(node)
+        self._takeovers.take(node)
 
-    def _is_for_us(self, found: Found) -> bool:
+    def _is_for_us(self, found: StoredTenure) -> bool:
         """Whether there is something to take over, and no other living node is at it."""
         now = found.tenure
         if now.node == self._held.node:
-            return bool(now.estates)
+            return bool(now.orphans)
         if now.state == "open":
             return True
         by = now.by
-        return (now.state == "ended" or bool(now.estates)) and (
+        return (now.state == "ended" or bool(now.orphans)) and (
             by is None or by == self._held.node or not self._others.is_alive(by)
         )
 
-    def end(self, found: Found) -> Found | None:
+    def end(self, found: StoredTenure) -> StoredTenure | None:
         """End the tenure of a dead node; None if it gave a sign after all, or another node was quicker."""
         if self._others.version(found.tenure.node) != found.etag:
             return None
