@@ -83,6 +83,7 @@ async def open_engine(
             owners=owners,
             witness=witness,
             is_in_place=lock.is_in_place,
+            node=node or "",
         )
         engine.committer.every_seconds = flush_seconds
         if may_store is not None:

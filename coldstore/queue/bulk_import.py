@@ -43,6 +43,7 @@ from coldstore.layout.metadata import BlockMetadata
 from coldstore.layout.queue_settings import Importing, QueueSettings
 from coldstore.objects.port import Object, ObjectStore
 from coldstore.objects.swap import Change, swap
+from coldstore.queue import deletion
 from coldstore.shared import failpoint
 from coldstore.shared.errors import Conflict, DataLoss, NotFound
 
@@ -106,6 +107,10 @@ def begin(
             ticket = Ticket(replace(wanted, importing=Importing(token, new=True)))
         else:
             there = queue_settings.decode(found.data, key)
+            if there.deleted is not None:
+                raise Conflict(
+                    f"{deletion.told(there)}; import under another name, or create the queue first"
+                )
             _check_same(there, wanted, required)
             ticket = _take_over(objects, there, token) or _begin_in(objects, there, token, idle)
         return Change(queue_settings.encode(ticket.settings), ticket)

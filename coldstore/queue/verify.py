@@ -23,6 +23,7 @@ from typing import Literal
 from coldstore.block.files import BlockFiles
 from coldstore.layout import metadata, paths
 from coldstore.layout.metadata import BlockMetadata
+from coldstore.layout.queue_settings import QueueSettings
 from coldstore.objects.port import ObjectInfo, ObjectStore
 from coldstore.queue.sections import Defect, SectionPlan, SectionReport, broken, check, plan
 from coldstore.shared.errors import DataLoss, NotFound
@@ -109,10 +110,15 @@ def without_document(objects: ObjectStore, name: str) -> Report:
     return Report(name, blocks=0, elements=0, stored_bytes=0, chain="", defects=(defect,))
 
 
-def being_imported(name: str) -> Report:
-    """The report of a queue whose import is not shown yet: nobody sees any of it."""
-    note = "it is being imported, or an import of it was broken off: nothing of it is shown yet"
-    return Report(name, blocks=0, elements=0, stored_bytes=0, chain="", defects=(), notes=(note,))
+def not_shown(settings: QueueSettings) -> Report | None:
+    """The report of a queue of which nobody sees anything: it is being imported, or its files are being removed."""
+    if settings.importing is not None:
+        note = "it is being imported, or an import of it was broken off: nothing of it is shown yet"
+    elif settings.deleted is not None and settings.deleted.files != "kept":
+        note = "it was deleted: its files are being removed, or are gone"
+    else:
+        return None
+    return Report(settings.name, blocks=0, elements=0, stored_bytes=0, chain="", defects=(), notes=(note,))
 
 
 def join(files: BlockFiles, planned: SectionPlan, parts: Sequence[SectionReport]) -> Joined:

@@ -26,13 +26,14 @@ import pyarrow as pa
 from coldstore.layout.paths import check_name
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Fenced, InvalidInput, JjqError, Unavailable, check
+from coldstore.shared.push import Push
 from coldstore.start_points import named_offset
-from hotstore.port import QueueInfo, Receipt, Stage, Store, SubscriberInfo
+from hotstore.port import NodeStatus, QueueInfo, Receipt, Store, SubscriberInfo
 from sharding.documents.load import first_home, weights
 from sharding.limits import AGAIN_SECONDS, HOPS_MAX, ROUTE_SECONDS
 from sharding.ports import Ownership
 from sharding.routing.keyed_lock import KeyedLock
-from sharding.routing.local_only import LocalOnlyStore, refused
+from sharding.routing.local_only import LocalOnlyStore, refused, statuses
 from sharding.routing.nodes import Nodes
 from sharding.routing.routes import Routes
 from sharding.routing.traffic import Traffic
@@ -189,35 +190,17 @@ class Router(LocalOnlyStore):
                 found.append(entry)
         return found[:limit]
 
+    async def status(self) -> list[NodeStatus]:
+        return await statuses(self._nodes, self._store_at)
+
     # Elements -------------------------------------------------------------------------------------
 
-    async def push(
-        self,
-        queue: str,
-        payload: pa.RecordBatch,
-        *,
-        producer: str | None = None,
-        sequence: int | None = None,
-        expected_offset: int | None = None,
-        stage: Stage = "synced",
-        serialized: pa.Buffer | None = None,
-    ) -> Receipt:
-        def push(store: Store) -> Awaitable[Receipt]:
-            return store.push(
-                queue,
-                payload,
-                producer=producer,
-                sequence=sequence,
-                expected_offset=expected_offset,
-                stage=stage,
-                serialized=serialized,
-            )
-
-        if producer is None:
-            receipt = await self._ask(queue, push, safe=False)
+    async def append(self, push: Push) -> Receipt:
+        if push.producer is None:
+            receipt = await self._ask(push.queue, lambda store: store.append(push), safe=False)
         else:
-            receipt = await self._push_in_order(queue, push)
-        self._traffic.count(queue, receipt.count)
+            receipt = await self._push_in_order(push)
+        self._traffic.count(push.queue, receipt.count)
         return receipt
 
     def relay(
@@ -257,14 +240,14 @@ class Router(LocalOnlyStore):
             await self._nodes_again(node)
         raise error
 
-    async def _push_in_order(self, queue: str, push: Callable[[Store], Awaitable[Receipt]]) -> Receipt:
+    async def _push_in_order(self, push: Push) -> Receipt:
         # Pushes with an identity come in order, many at a time. If each found its own way after a move,
         # one could overtake another and be refused for good; so all are sent back to be pushed again,
         # in order, as after a broken connection.
-        node = ""
+        queue, node = push.queue, ""
         try:
             node, store = self._at_hand(queue) or await self._turns.take(queue, self._find)
-            return await push(store)
+            return await store.append(push)
         except Fenced as moved:
             self._routes.moved(queue, moved.owner)
             raise _moved(queue) from None

@@ -12,7 +12,7 @@ from coldstore.objects.memory import MemoryObjects
 from coldstore.shared.batch import payload
 from coldstore.shared.clock import ManualClock
 from coldstore.shared.errors import Fenced, JjqError, NotFound, OutOfRange, Unavailable
-from hotstore.port import BlockInfo, QueueInfo, Receipt
+from hotstore.port import BlockInfo, Push, QueueInfo, Receipt
 from hotstore.runner import InlineRunner
 from sharding.documents.load import Load
 from sharding.documents.node_info import Node
@@ -131,6 +131,10 @@ class Local:
                 self._check(queue)
                 yield batch.slice(2)
             self._check(queue)
+
+    async def append(self, push: Push) -> Receipt:
+        self._check(push.queue)
+        return await self._world.store.append(push)
 
     def __getattr__(self, verb: str) -> Any:
         async def call(name: str, *given: Any, **named: Any) -> Any:

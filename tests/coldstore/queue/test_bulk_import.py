@@ -97,7 +97,7 @@ def test_until_it_is_shown_nobody_sees_the_queue_or_takes_its_name() -> None:
     bulk_import.publish(job.objects, ticket, blocks)
     store = job.made.store
     assert store.queue_names() == [settings.name for settings in store.list_queues()] == ["orders"]
-    for use in (store.open_queue, store.create_queue, store.verify):
+    for use in (store.open_queue, store.create_queue):
         with pytest.raises(Conflict, match="is being imported"):
             use("history")
     bulk_import.show(job.objects, ticket, blocks)

@@ -53,7 +53,7 @@ VERBS: dict[str, Callable[[Store], Awaitable[Any]]] = {
     "seek": lambda store: store.seek("q/s", "offset:3"),
     "sleep": lambda store: store.sleep("q/s"),
     "wakeup": lambda store: store.wakeup("q/s"),
-    "push": lambda store: store.push("q", elements(b"x")),
+    "append": lambda store: store.push("q", elements(b"x")),
     "pop": lambda store: store.pop("q/s", 2),
     "peek": lambda store: store.peek("q/s", 2),
     "confirm": lambda store: store.confirm("q/s", 4),
@@ -91,7 +91,7 @@ async def test_a_stale_map_is_corrected_by_one_retry(world: World) -> None:
     world.move("q", "c")
     receipt = await a.router.push("q", elements(b"y"))
     assert receipt.first_offset == 11
-    assert (world.nodes["b"].asked, world.nodes["c"].asked) == (["push", "push"], ["push"])
+    assert (world.nodes["b"].asked, world.nodes["c"].asked) == (["append", "append"], ["append"])
     assert a.ownership.reads == 1  # b said who has it
     assert a.router.hint("q") == "c:1"
 
@@ -101,10 +101,10 @@ async def test_the_old_owner_forwards_after_a_move(world: World) -> None:
     await b.router.push("q", elements(b"x"))
     world.move("q", "c")
     await b.router.push("q", elements(b"y"))
-    assert world.nodes["c"].asked == ["push"]
+    assert world.nodes["c"].asked == ["append"]
     world.move("q", "b")
     await b.router.push("q", elements(b"z"))
-    assert world.nodes["c"].asked == ["push"]
+    assert world.nodes["c"].asked == ["append"]
 
 
 async def test_a_forwarded_request_is_not_forwarded_again(world: World) -> None:
@@ -120,7 +120,7 @@ async def test_nodes_that_send_each_other_round_in_circles_are_left_alone(world:
 
     names = iter("cbcbcbcbcb")
     for name in "bc":
-        world.nodes[name].router.local_only.push = refuse  # type: ignore[method-assign]
+        world.nodes[name].router.local_only.append = refuse  # type: ignore[method-assign]
     with pytest.raises(Fenced) as refused:
         await world.nodes["a"].router.push("q", elements(b"x"))
     assert refused.value.owner in {"b:1", "c:1"}  # an address, for a client
