@@ -33,7 +33,9 @@ STORE: Final = "jjq.json"
 TENURES: Final = "cluster/tenures/"
 QUEUES: Final = "queues/"
 NODES: Final = "cluster/nodes/"
-LONE: Final = "_lone"  # in place of a name: the server that is alone; no node can have this name
+SINGLE_NODE: Final = (
+    "_lone"  # in place of a name: the server that has a store for itself; no node is called so
+)
 DELETIONS: Final = "deletions/"
 
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{limits.NAME_CHARS_MAX - 1}}}")
@@ -224,8 +226,8 @@ def node_id(key: str) -> str | None:
 
 
 def tenure(node_id: str) -> str:
-    """The key of a node's tenure, or that of `LONE`."""
-    return f"{TENURES}{node_id if node_id == LONE else check_name(node_id, 'node')}.json"
+    """The key of a node's tenure, or that of `SINGLE_NODE`."""
+    return f"{TENURES}{node_id if node_id == SINGLE_NODE else check_name(node_id, 'node')}.json"
 
 
 def tenure_node(key: str) -> str | None:

@@ -71,21 +71,21 @@ class Shards:
         return replace(self, epoch=self.epoch + 1, owner=owner, run=run, state=state, ranges=ranges)
 
 
-class Found(NamedTuple):
+class StoredShards(NamedTuple):
     """A document, and the version of the object that it was read from."""
 
     shards: Shards
     etag: str
 
 
-def read(objects: ObjectStore, queue: str) -> Found | None:
+def read(objects: ObjectStore, queue: str) -> StoredShards | None:
     """The document of a queue; None if it has none."""
     key = paths.shards(queue)
     try:
         found = objects.get(key)
     except NotFound:
         return None
-    return Found(decode(found.data, queue), found.etag)
+    return StoredShards(decode(found.data, queue), found.etag)
 
 
 def create(objects: ObjectStore, shards: Shards) -> Shards:
@@ -100,7 +100,7 @@ def create(objects: ObjectStore, shards: Shards) -> Shards:
     return shards
 
 
-def swap(objects: ObjectStore, found: Found, new: Shards) -> Shards:
+def swap(objects: ObjectStore, found: StoredShards, new: Shards) -> Shards:
     """Replace the document that was read; `Conflict` if it changed since."""
     new = replace(new, version=found.shards.version + 1)
     objects.put_if_match(paths.shards(new.name), encode(new), found.etag)

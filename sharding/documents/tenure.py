@@ -19,7 +19,7 @@ cluster/tenures/<node>.json, changed by compare-and-swap only
 A process that starts as node X makes itself the next run. If X was open, the tenure goes on: no other
 node can have taken a queue of it, so everything that X owned is its own without a look at a single
 shards document. If another node has ended it, a new tenure begins (`since` = `run`), and what X owned is
-an *estate*, taken over queue by queue, by X like by anyone.
+an *orphan*, taken over queue by queue, by X like by anyone.
 
 Others may take queues from a run only when its tenure is over (`is_over`). The owner asks `check` after
 each journal put, before it acknowledges: the one document covers all its queues.
@@ -48,7 +48,7 @@ JournalKind = Literal["disk", "s3"]
 _TRIES: Final = 32
 
 
-class Estate(NamedTuple):
+class OrphanJournal(NamedTuple):
     """The journal that a tenure left behind: of the runs since..run, numbers first..end."""
 
     since: int
@@ -68,7 +68,7 @@ class Tenure:
     journal: JournalKind
     state: State = "open"
     boundary: int = 0
-    estates: tuple[Estate, ...] = ()
+    orphans: tuple[OrphanJournal, ...] = ()
     by: str | None = None
     beat: int = 0
     holder: Holder | None = None
@@ -81,43 +81,43 @@ class Tenure:
 T = TypeVar("T", bound=Tenure | None)
 
 
-class Found(NamedTuple):
+class StoredTenure(NamedTuple):
     """A document, and the version of the object that it was read from."""
 
     tenure: Tenure
     etag: str
 
 
-def read(objects: ObjectStore, node: str) -> Found | None:
+def read(objects: ObjectStore, node: str) -> StoredTenure | None:
     """The tenure of a node; None if there never was one."""
     key = paths.tenure(node)
     try:
         found = objects.get(key)
     except NotFound:
         return None
-    return Found(decode(found.data, key), found.etag)
+    return StoredTenure(decode(found.data, key), found.etag)
 
 
-def swap(objects: ObjectStore, found: Found, new: Tenure) -> Found:
+def swap(objects: ObjectStore, found: StoredTenure, new: Tenure) -> StoredTenure:
     """Replace the document that was read; `Conflict` if it changed since."""
-    return Found(new, objects.put_if_match(paths.tenure(new.node), encode(new), found.etag))
+    return StoredTenure(new, objects.put_if_match(paths.tenure(new.node), encode(new), found.etag))
 
 
-def end(objects: ObjectStore, found: Found, by: str) -> Found:
+def end(objects: ObjectStore, found: StoredTenure, by: str) -> StoredTenure:
     """End the tenure that was read, in the very state in which it was read; `Conflict` if it moved on."""
     return swap(objects, found, replace(found.tenure, state="ended", by=by, beat=found.tenure.beat + 1))
 
 
-def settle(objects: ObjectStore, node: str, estate: Estate) -> None:
-    """Nothing of this estate is needed any more: forget it. Repeating is no error."""
+def settle(objects: ObjectStore, node: str, orphan: OrphanJournal) -> None:
+    """Nothing of this orphan is needed any more: forget it. Repeating is no error."""
 
     def make(now: Tenure | None) -> Tenure | None:
         if now is None:
             return None
-        if now.run == estate.run and now.state == "ended":
-            new = replace(now, state="settled", boundary=estate.end)
+        if now.run == orphan.run and now.state == "ended":
+            new = replace(now, state="settled", boundary=orphan.end)
         else:
-            new = replace(now, estates=tuple(e for e in now.estates if e.run != estate.run))
+            new = replace(now, orphans=tuple(e for e in now.orphans if e.run != orphan.run))
         return now if new == now else replace(new, beat=now.beat + 1)
 
     change(objects, node, make, Conflict(f"the tenure of node {node} keeps changing: try again"))
@@ -135,7 +135,7 @@ def change(objects: ObjectStore, node: str, make: Callable[[Tenure | None], T], 
     return swap_object(objects, key, decide, busy=busy, tries=_TRIES).result
 
 
-class Held:
+class OwnTenure:
     """This process's own tenure. Safe to use from several threads."""
 
     def __init__(self, objects: ObjectStore, tenure: Tenure) -> None:
@@ -197,7 +197,7 @@ def encode(tenure: Tenure) -> bytes:
         "beat": tenure.beat,
         "boundary": tenure.boundary,
         "by": tenure.by,
-        "estates": [list(estate) for estate in tenure.estates],
+        "estates": [list(orphan) for orphan in tenure.orphans],
         "journal": tenure.journal,
         "node": tenure.node,
         "run": tenure.run,
@@ -222,7 +222,7 @@ def decode(data: bytes | memoryview, key: str) -> Tenure:
             journal=fields["journal"],
             state=fields["state"],
             boundary=fields["boundary"],
-            estates=tuple(Estate(*estate) for estate in fields["estates"]),
+            orphans=tuple(OrphanJournal(*orphan) for orphan in fields["estates"]),
             by=fields["by"],
             beat=fields["beat"],
             holder=holders.decode(fields.get("holder")),

@@ -1,6 +1,6 @@
 """What an operator can ask of a cluster: who is there, who serves what, what to move, and to move it.
 
-`OperatorHere` answers for this node alone, to other nodes, and never forwards; `Operator` answers for
+`NodeOperator` answers for this node alone, to other nodes, and never forwards; `Operator` answers for
 the cluster by asking all of them.
 
 There is no state of an operation anywhere: every step is one compare-and-swap of a shards document
@@ -21,11 +21,10 @@ from coldstore.shared.errors import Fenced, InvalidInput, JjqError, NotFound, Un
 from sharding.documents.load import Load
 from sharding.documents.shards import Range, Shards
 from sharding.operate.plan import cut_history, plan_moves
-from sharding.operations import NodeState, Operations, Plan, Shard
-from sharding.ports import Ownership, Takeover
-from sharding.routing.loads import Loads
+from sharding.ports import NodeState, Operations, Ownership, Plan, Shard, Takeover
 from sharding.routing.nodes import Nodes
 from sharding.routing.router import Router
+from sharding.routing.traffic import Loads
 
 Connect = Callable[[str], Operations]  # from an address
 
@@ -33,7 +32,7 @@ _PAUSE_SECONDS: Final = 0.05
 _TRIES: Final = 8
 
 
-class OperatorHere:
+class NodeOperator:
     """For this node alone: what it owns, and what only the owner of a queue can do."""
 
     def __init__(self, ownership: Ownership, nodes: Nodes, loads: Loads) -> None:
@@ -135,11 +134,11 @@ class OperatorHere:
         )
 
 
-class Operator:
+class ClusterOperator:
     """For the whole cluster."""
 
     def __init__(
-        self, here: OperatorHere, ownership: Ownership, nodes: Nodes, router: Router, connect: Connect
+        self, here: NodeOperator, ownership: Ownership, nodes: Nodes, router: Router, connect: Connect
     ) -> None:
         self._here = here
         self._ownership = ownership

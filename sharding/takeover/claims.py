@@ -21,14 +21,14 @@ from hotstore.runner import Runner
 from sharding.documents import queue_state as state
 from sharding.documents import shards, tenure
 from sharding.documents.shards import Shards
-from sharding.documents.tenure import Held
+from sharding.documents.tenure import OwnTenure
 from sharding.limits import RETRY_SECONDS
 
 
 class Claims:
     """The `Owners` of one node among others. Documents of queues that are ours are remembered."""
 
-    def __init__(self, objects: ObjectStore, held: Held, runner: Runner) -> None:
+    def __init__(self, objects: ObjectStore, held: OwnTenure, runner: Runner) -> None:
         self.objects = objects
         self.held = held
         self.known: dict[str, Shards] = {}
@@ -113,8 +113,8 @@ class Claims:
             raise self._fenced(
                 now, f"; that node is dead, and only `jjq node take-over {now.owner}` can move it"
             )
-        in_estate = any(estate.since <= now.run <= estate.run for estate in last.estates)
-        if in_estate or (last.state == "ended" and last.since <= now.run):
+        is_orphaned = any(orphan.since <= now.run <= orphan.run for orphan in last.orphans)
+        if is_orphaned or (last.state == "ended" and last.since <= now.run):
             raise Exhausted(
                 f"queue {now.name} is being taken over from node {now.owner}: retry in a moment",
                 retry_after=RETRY_SECONDS,

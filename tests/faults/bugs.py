@@ -123,9 +123,9 @@ def precondition_taken_for_a_fence() -> None:
 
 def no_check_after_a_put() -> None:
     """Acknowledge what was put, without asking whether we are still the node."""
-    from sharding.documents.tenure import Held
+    from sharding.documents.tenure import OwnTenure
 
-    patch(Held, check=lambda held: None)
+    patch(OwnTenure, check=lambda held: None)
 
 
 _GONE = frozenset(
