@@ -12,10 +12,13 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from coldstore.shared.push import Push, PushTarget
 from coldstore.shared.results import (
     STAGES,
     BlockInfo,
+    Deletion,
     Loss,
+    NodeStatus,
     Popped,
     QueueInfo,
     Receipt,
@@ -27,8 +30,11 @@ from coldstore.shared.results import (
 __all__ = [
     "STAGES",
     "BlockInfo",
+    "Deletion",
     "Loss",
+    "NodeStatus",
     "Popped",
+    "Push",
     "QueueInfo",
     "Receipt",
     "Resolved",
@@ -38,8 +44,8 @@ __all__ = [
 ]
 
 
-class Store(Protocol):
-    """The verbs of jjq. Errors are those of coldstore.shared.errors."""
+class Store(PushTarget, Protocol):
+    """The verbs of jjq; `push` and `append` are those of `PushTarget`. Errors are those of coldstore.shared.errors."""
 
     async def create_queue(
         self,
@@ -49,7 +55,10 @@ class Store(Protocol):
         block_bytes: int | None = None,
         block_seconds: float | None = None,
     ) -> QueueInfo:
-        """Create; the same request again returns the existing queue, another one is a `Conflict`."""
+        """Create; the same request again returns the existing queue, another one is a `Conflict`.
+
+        What is None is a default of a new queue, and may be anything in one that exists.
+        """
         ...
 
     async def get_queue(self, name: str) -> QueueInfo:
@@ -65,6 +74,30 @@ class Store(Protocol):
 
         `next_offset` is where the queue shall go on, if more elements than are known were acknowledged.
         """
+        ...
+
+    async def update_queue(
+        self, name: str, *, block_bytes: int | None = None, block_seconds: float | None = None
+    ) -> QueueInfo:
+        """Change when blocks are sealed from now on; None: that stays."""
+        ...
+
+    async def delete_queue(
+        self, name: str, *, grace_seconds: float | None = None, dry_run: bool = False
+    ) -> Deletion:
+        """Delete; all of it is kept for the grace period. Again: the same answer. `dry_run` changes nothing."""
+        ...
+
+    async def undelete_queue(self, name: str) -> QueueInfo:
+        """Bring a deleted queue back with its subscribers; `NotFound` after its grace period."""
+        ...
+
+    async def seal(self, queue: str) -> QueueInfo:
+        """Write the block that is being filled to the cold store now, whatever its size and age."""
+        ...
+
+    async def status(self) -> list[NodeStatus]:
+        """How the nodes are that this store consists of."""
         ...
 
     async def create_subscriber(
@@ -103,23 +136,6 @@ class Store(Protocol):
 
     async def wakeup(self, subscriber: str) -> SubscriberInfo:
         """Load its block ahead of the first pop."""
-        ...
-
-    async def push(
-        self,
-        queue: str,
-        payload: pa.RecordBatch,
-        *,
-        producer: str | None = None,
-        sequence: int | None = None,
-        expected_offset: int | None = None,
-        stage: Stage = "synced",
-        serialized: pa.Buffer | None = None,
-    ) -> Receipt:
-        """Append a batch, all of it or nothing; returns when `stage` is reached.
-
-        `serialized` is the payload as one Arrow message, from a caller that has it so: it is not made again.
-        """
         ...
 
     async def pop(

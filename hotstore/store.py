@@ -18,18 +18,20 @@ import pyarrow as pa
 
 from coldstore import start_points
 from coldstore.layout.paths import check_name
-from coldstore.layout.queue_settings import QueueSettings, check_settings
-from coldstore.shared.batch import check_content, check_payload
+from coldstore.shared.batch import check_payload
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, DataLoss, InvalidInput, JjqError, NotFound, Unavailable
-from coldstore.shared.limits import BLOCK_BYTES_DEFAULT, BLOCK_SECONDS_DEFAULT, OFFSET_MAX
+from coldstore.shared.limits import OFFSET_MAX
+from coldstore.shared.push import Push, PushTarget
+from coldstore.shared.results import Deletion, NodeStatus
 from hotstore.journal import records
 from hotstore.journal.port import Record
+from hotstore.lifecycle.administration import Administration
 from hotstore.lifecycle.loss import Losses
 from hotstore.lifecycle.seal import Sealer
 from hotstore.limits import RETRY_CHECK_SECONDS
-from hotstore.port import STAGES, BlockInfo, Loss, Popped, QueueInfo, Receipt, Resolved, Stage, SubscriberInfo
+from hotstore.port import STAGES, BlockInfo, Loss, Popped, QueueInfo, Receipt, Resolved, SubscriberInfo
 from hotstore.queue.moves import chunks, commit_state
 from hotstore.queue.queue import HotQueue
 from hotstore.queue.registry import Registry, in_order
@@ -39,6 +41,7 @@ from hotstore.read.lag import Lag, lag
 from hotstore.read.listing import list_blocks
 from hotstore.read.reading import Reading
 from hotstore.read.start_points import QueuePlace
+from hotstore.read.status import StatusDesk
 from hotstore.runner import Runner
 from hotstore.write.admission import Admission
 from hotstore.write.committer import Committer
@@ -47,7 +50,7 @@ from hotstore.write.producers import check_identity, check_retry
 from hotstore.write.push import PushEntry
 
 
-class HotStore:
+class HotStore(PushTarget):
     """Verbs of `port.Store`, and nothing else: each checks its input and asks the part that knows."""
 
     def __init__(
@@ -61,6 +64,8 @@ class HotStore:
         runner: Runner,
         clock: Clock,
         chance: Chance,
+        administration: Administration,
+        desk: StatusDesk,
     ) -> None:
         self._registry = registry
         self._committer = committer
@@ -72,6 +77,8 @@ class HotStore:
         self._clock = clock
         self._chance = chance
         self._losses = Losses(registry, committer, clock, admission.usage)
+        self._administration = administration
+        self._desk = desk
         self._close: Callable[[], Awaitable[None]] | None = None
 
     def closes(self, close: Callable[[], Awaitable[None]]) -> None:
@@ -125,14 +132,7 @@ class HotStore:
         block_bytes: int | None = None,
         block_seconds: float | None = None,
     ) -> QueueInfo:
-        settings = QueueSettings(
-            name=check_name(name),
-            id="",
-            content=check_content(content),
-            block_bytes=BLOCK_BYTES_DEFAULT if block_bytes is None else block_bytes,
-            block_seconds=BLOCK_SECONDS_DEFAULT if block_seconds is None else block_seconds,
-        )
-        return (await self._registry.create(check_settings(settings))).info()
+        return (await self._registry.create(check_name(name), content, block_bytes, block_seconds)).info()
 
     async def get_queue(self, name: str) -> QueueInfo:
         if isinstance(name, str) and "/" in name:
@@ -155,10 +155,25 @@ class HotStore:
         return await self._losses.accept(queue, next_offset, dry_run=dry_run)
 
     async def seal(self, queue: str) -> QueueInfo:
-        """Seal the hot-hot block now; for operators, tests and tours."""
         found = await self._registry.queue(queue)
         await self._sealer.seal(found)
         return found.info()
+
+    async def update_queue(
+        self, name: str, *, block_bytes: int | None = None, block_seconds: float | None = None
+    ) -> QueueInfo:
+        return await self._administration.update(name, block_bytes, block_seconds)
+
+    async def delete_queue(
+        self, name: str, *, grace_seconds: float | None = None, dry_run: bool = False
+    ) -> Deletion:
+        return await self._administration.delete(name, grace_seconds, dry_run)
+
+    async def undelete_queue(self, name: str) -> QueueInfo:
+        return await self._administration.undelete(name)
+
+    async def status(self) -> list[NodeStatus]:
+        return [await self._desk.tell(self.gauges(), await self.lags())]
 
     # Subscribers ----------------------------------------------------------------------------------
 
@@ -278,17 +293,8 @@ class HotStore:
 
     # Elements -------------------------------------------------------------------------------------
 
-    async def push(
-        self,
-        queue: str,
-        payload: pa.RecordBatch,
-        *,
-        producer: str | None = None,
-        sequence: int | None = None,
-        expected_offset: int | None = None,
-        stage: Stage = "synced",
-        serialized: pa.Buffer | None = None,
-    ) -> Receipt:
+    async def append(self, push: Push) -> Receipt:
+        queue, payload, producer, sequence, expected_offset, stage, _ = push
         found = self._registry.queues.get(queue)
         if found is None or not found.open:
             found = await self._registry.queue(queue)
@@ -303,13 +309,13 @@ class HotStore:
         if value is None:
             checked = check_payload(payload, found.content)
             if checked is not payload:
-                payload, serialized = checked, None
+                push = push._replace(payload=checked, serialized=None)
         if (
             expected_offset is not None
             and not 0 <= check_whole("expected_offset", expected_offset) <= OFFSET_MAX
         ):
             raise InvalidInput(f"expected_offset must not be negative, not {expected_offset}")
-        entry = PushEntry(found, payload, producer, sequence, expected_offset, stage, value, serialized)
+        entry = PushEntry(found, push, value)
         entry.on_settled = self._admission.leave  # admitted until the journal has it, whoever still waits
         if not self._admission.enters(entry.bytes):
             await self._admission.enter(entry.bytes)

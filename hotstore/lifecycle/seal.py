@@ -15,20 +15,21 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from coldstore.shared import failpoint
+from coldstore.shared.backoff import Backoff
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import DataLoss, Fenced, InvalidInput, JjqError
 from hotstore.journal import records
 from hotstore.queue.moves import commit_state
 from hotstore.queue.queue import HotQueue
 from hotstore.queue.subscriber import Subscriber
-from hotstore.queue.tail import TailBlock
+from hotstore.queue.tail import TailBlock, fills
 from hotstore.read.hot_blocks import HotBlocks, one_batch
 from hotstore.runner import Runner
 from hotstore.write.committer import Committer
 
 log = logging.getLogger("jjq.hotstore")
 
-_BACKOFF_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
+_BACKOFF = Backoff(0.5, 10.0)
 
 
 class Sealer:
@@ -112,7 +113,7 @@ class Sealer:
             self.grown(queue)
             return
         count = self._failures.get(queue, (0, 0.0))[0]
-        delay = _BACKOFF_SECONDS[min(count, len(_BACKOFF_SECONDS) - 1)]
+        delay = _BACKOFF.pause_after(count + 1)
         self._failures[queue] = (count + 1, self._clock.monotonic() + delay)
         if isinstance(error, Fenced | DataLoss | InvalidInput):
             queue.damage = error if isinstance(error, DataLoss) else DataLoss(f"queue {queue.name}: {error}")
@@ -142,7 +143,7 @@ class Sealer:
             raise DataLoss(f"queue {queue.name} has no cold store")
         table = block.table()
         self.may_store()
-        cold.write_block(table, final=block.bytes >= queue.settings.block_bytes, epoch=queue.epoch)
+        cold.write_block(table, final=fills(block, table, queue.settings.block_bytes), epoch=queue.epoch)
         return one_batch(table) if self._readers(queue, block) else None
 
     def _readers(self, queue: HotQueue, block: TailBlock) -> list[Subscriber]:

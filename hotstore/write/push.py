@@ -9,6 +9,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from coldstore.shared.limits import KIB
+from coldstore.shared.push import Push
 from hotstore.journal.records import MESSAGE_BYTES
 from hotstore.port import Receipt, Stage
 from hotstore.write.producers import Pushed
@@ -39,20 +40,12 @@ class PushEntry:
     def __init__(
         self,
         queue: Writer,
-        payload: pa.RecordBatch,
-        producer: str | None,
-        sequence: int | None,
-        expected: int | None,
-        stage: Stage,
+        push: Push,
         value: bytes | None = None,
-        serialized: pa.Buffer | None = None,
     ) -> None:
+        _, payload, self.producer, self.sequence, self.expected, self.stage, serialized = push
         self.queue = queue
         self.payload = payload
-        self.producer = producer
-        self.sequence = sequence
-        self.expected = expected
-        self.stage: Stage = stage
         self.value = value  # of the only element, if it has nothing else
         self._columns = serialized
         if value is not None:

@@ -121,9 +121,13 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 async def _serve(settings: Settings) -> int:
     from coldstore.shared.chance import SystemChance
     from coldstore.shared.clock import SystemClock
+    from jjq.addresses import check_free
     from jjq.node.node import open_node
     from jjq.server.server import serve as start_server
 
+    check_free(settings.listen, "listen")  # before a data directory is made for nothing
+    if settings.metrics_listen is not None:
+        check_free(settings.metrics_listen, "metrics_listen")
     clock, chance, wanted = SystemClock(), SystemChance(), settings.node_settings()
     if wanted.node is not None:
         return await _serve_member(settings, clock, chance)
@@ -140,14 +144,14 @@ async def _serve(settings: Settings) -> int:
 
 async def _serve_member(settings: Settings, clock: Clock, chance: Chance) -> int:
     """As one node of several: the router stands before the store, and others take over when this one dies."""
-    from jjq.node.cluster import Clustering
+    from jjq.node.cluster import ClusterMembership
     from jjq.node.node import open_member
     from jjq.server.server import serve as start_server
 
     wanted = settings.node_settings()
     member = await open_member(wanted, clock, chance)
     try:
-        cluster = Clustering(
+        cluster = ClusterMembership(
             member.engine, member.ownership, member.objects, settings.cluster_settings(), clock, chance
         )
         server = await start_server(

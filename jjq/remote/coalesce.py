@@ -19,12 +19,13 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from coldstore.shared.errors import InvalidInput, JjqError
+from coldstore.shared.push import Push
 from coldstore.shared.results import Receipt, Stage
 from jjq.limits import JOIN_BYTES_MAX, JOIN_CALLS, JOIN_PUSH_BYTES
 from jjq.remote.settle import settle
 
-Send: TypeAlias = Callable[[str, pa.RecordBatch, Stage, pa.Buffer | None], Awaitable[Receipt]]
-Waiting: TypeAlias = tuple[pa.RecordBatch, int, asyncio.Future[Receipt]]
+Send: TypeAlias = Callable[[Push], Awaitable[Receipt]]
+Waiting: TypeAlias = tuple[pa.RecordBatch, int, asyncio.Future[Receipt]]  # with the size in bytes
 
 
 class _Line:
@@ -45,22 +46,21 @@ class Joining:
         self._lines: dict[tuple[str, Stage], _Line] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def push(
-        self, queue: str, payload: pa.RecordBatch, stage: Stage, serialized: pa.Buffer | None = None
-    ) -> Receipt:
-        size: int = payload.get_total_buffer_size()
+    async def append(self, push: Push) -> Receipt:
+        size: int = push.payload.get_total_buffer_size()
         if size > JOIN_PUSH_BYTES:
-            return await self._send(queue, payload, stage, serialized)
+            return await self._send(push)
+        queue, stage = push.queue, push.stage
         line = self._lines.get((queue, stage))
         if line is None:
             line = self._lines[queue, stage] = _Line()
         if line.calls >= JOIN_CALLS:
             reply: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
-            line.waiting.append((payload, size, reply))
+            line.waiting.append((push.payload, size, reply))
             return await reply
         line.calls += 1
         try:
-            return await self._send(queue, payload, stage, serialized)
+            return await self._send(push)
         finally:
             self._ended(queue, stage, line)
 
@@ -87,7 +87,7 @@ class Joining:
         payloads = [payload for payload, _, _ in joined]
         try:
             whole = payloads[0] if len(payloads) == 1 else pa.concat_batches(payloads)
-            receipt = await self._send(queue, whole, stage, None)
+            receipt = await self._send(Push(queue, whole, stage=stage))
         except InvalidInput as error:
             if len(joined) == 1:
                 _answer(joined[0][2], error)

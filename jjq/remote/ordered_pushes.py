@@ -23,7 +23,7 @@ from coldstore.shared.results import Receipt
 from jjq.limits import CONNECT_SECONDS, STREAM_MESSAGE_BYTES, STREAM_MESSAGE_PUSHES
 from jjq.remote.called import received
 from jjq.remote.channels import Lane, Link
-from jjq.remote.retry import Backoff
+from jjq.remote.retry import LinkBackoff
 from jjq.remote.settle import settle
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.batches import parse
@@ -57,7 +57,7 @@ class Pipeline:
         self._queue = queue
         self._bytes_max = bytes_max
         self._bytes = 0
-        self._backoff = Backoff(link, chance)
+        self._backoff = LinkBackoff(link, chance)
         self._pending: dict[Push, None] = {}  # not answered, in order
         self._unsent: deque[Push] = deque()  # of the present stream
         self._sent: deque[Push] = deque()

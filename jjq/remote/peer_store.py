@@ -11,17 +11,15 @@ import asyncio
 import ssl
 from collections.abc import Callable
 
-import pyarrow as pa
-
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Unavailable
-from coldstore.shared.results import Receipt, Stage
+from coldstore.shared.push import Push
+from coldstore.shared.results import Receipt
 from jjq.remote.peer_connection import Place, Settle, Wire
 from jjq.remote.settings import RemoteSettings
-from jjq.remote.store import RemoteStore, encoded
-from jjq.wire.request import push_request
-from sharding.routing.keyed_lock import Turns
+from jjq.remote.store import RemoteStore, encode_push
+from sharding.routing.keyed_lock import KeyedLock
 
 
 class PeerStore(RemoteStore):
@@ -38,41 +36,22 @@ class PeerStore(RemoteStore):
         super().__init__(address, settings, clock=clock, chance=chance)
         tls: Callable[[], ssl.SSLContext] | None = None if settings.tls is None else settings.tls.context
         self._wire = Wire(where, tls, settings.timeout_seconds, clock)
-        self._turns: Turns[None] = Turns()
+        self._turns: KeyedLock[None] = KeyedLock()
 
     async def close(self) -> None:
         await self._wire.close()
         await super().close()
 
-    async def push(
-        self,
-        queue: str,
-        payload: pa.RecordBatch,
-        *,
-        producer: str | None = None,
-        sequence: int | None = None,
-        expected_offset: int | None = None,
-        stage: Stage = "synced",
-        serialized: pa.Buffer | None = None,
-    ) -> Receipt:
-        wire = self._wire.at_hand()
-        if producer is not None and (
+    async def append(self, push: Push) -> Receipt:
+        queue, wire = push.queue, self._wire.at_hand()
+        if push.producer is not None and (
             self._turns.waiting(queue) or (wire is not None and self.under_way(queue))
         ):
             await self._change_over(queue)
             wire = self._wire.at_hand()
         if wire is None:
-            return await super().push(
-                queue,
-                payload,
-                producer=producer,
-                sequence=sequence,
-                expected_offset=expected_offset,
-                stage=stage,
-                serialized=serialized,
-            )
-        request = push_request(queue, stage, producer, sequence, expected_offset)
-        return await wire.push(encoded(request, payload, serialized))
+            return await super().append(push)
+        return await wire.push(encode_push(push))
 
     def relay(self, queue: str, ordered: bool, message: bytes, settle: Settle) -> bool:
         """Pass on a push as it came, and have `settle` called with what comes of it; False: `push` it."""

@@ -7,6 +7,7 @@ a call that waits can be cancelled, and the server then knows that nobody wants 
 
 from __future__ import annotations
 
+from coldstore.shared.bounded_dict import BoundedDict
 from jjq.limits import LAGGING_MAX, POP_TARGETS_MAX
 from jjq.remote.channels import Link
 from jjq.remote.streams import Stream, Streams
@@ -36,15 +37,14 @@ class Lagging:
     """Subscribers whose last pop got all that it asked for, so that there is probably more; the latest ones."""
 
     def __init__(self) -> None:
-        self._known: dict[str, None] = {}
+        self._known: BoundedDict[str, bool] = BoundedDict(LAGGING_MAX)
 
     def __contains__(self, subscriber: str) -> bool:
         return subscriber in self._known
 
     def saw(self, subscriber: str, full: bool) -> None:
         """A pop got as much as it asked for, or not."""
-        self._known.pop(subscriber, None)
         if full:
-            self._known[subscriber] = None
-            if len(self._known) > LAGGING_MAX:
-                del self._known[next(iter(self._known))]
+            self._known[subscriber] = True
+        else:
+            self._known.pop(subscriber)

@@ -16,7 +16,7 @@ from coldstore.shared.errors import Exhausted, JjqError, Unavailable, check
 from jjq.limits import REDIRECTS_MAX
 from jjq.remote.called import received
 from jjq.remote.channels import Lane, Link
-from jjq.remote.retry import Backoff
+from jjq.remote.retry import LinkBackoff
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.batches import decode
 
@@ -28,7 +28,7 @@ class Replay:
         self._link = link
         self._request = request
         self._seconds = seconds
-        self._backoff = Backoff(link, chance)
+        self._backoff = LinkBackoff(link, chance)
         self._deadline = link.clock.monotonic() + seconds  # of making any progress
         self._next: int | None = None
         self._told = ""  # who serves what follows

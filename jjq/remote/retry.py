@@ -6,7 +6,7 @@ Unavailable    not `sent`: any verb may be tried again
 Unavailable    the outcome is unknown: only verbs that may happen twice are tried again
 anything else  is certain and final
 
-When time runs out, the last certain refusal is the error, unless something was sent since then (`Backoff.verdict`).
+When time runs out, the last certain refusal is the error, unless something was sent since then (`LinkBackoff.verdict`).
 So that this does not happen by chance, nothing is sent that would be cut off before it can be answered.
 """
 
@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from coldstore.shared.backoff import Backoff
 from coldstore.shared.chance import Chance
 from coldstore.shared.errors import Exhausted, Fenced, JjqError, Unavailable
 from jjq.limits import ATTEMPT_SECONDS, BACKOFF_SECONDS, BACKOFF_SECONDS_MAX
@@ -27,12 +28,12 @@ T = TypeVar("T")
 _CLOSE = 0.02  # seconds before the deadline at which an attempt that fails counts as cut off by it
 
 
-class Backoff:
-    """Pauses between attempts, and what to say when there is no time for another one."""
+class LinkBackoff:
+    """Pauses between attempts over the servers of a link, and what to say when there is no time for another one."""
 
     def __init__(self, link: Link, chance: Chance) -> None:
         self._link = link
-        self._chance = chance
+        self._backoff = Backoff(BACKOFF_SECONDS, BACKOFF_SECONDS_MAX, chance)
         self._refusal: JjqError | None = None  # the last answer, if it was a certain one
         self._doubt = False  # something was sent, and there was no answer
         self.attempts = 0
@@ -64,8 +65,7 @@ class Backoff:
         else:
             self._refusal = error
         rounds, asked = divmod(self.attempts, len(self._link.targets))
-        most = min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS * 2.0 ** min(rounds, 10))
-        spread = most * (0.5 + self._chance.jitter() / 2)
+        spread = self._backoff.pause_after(rounds + 1)
         if isinstance(error, Exhausted):
             return max(error.retry_after, spread)
         return 0.0 if asked else spread
@@ -118,7 +118,7 @@ class Caller:
         writes: bool = True,
     ) -> T:
         """What an attempt, given a connection and a number of seconds, comes to; see `call`."""
-        clock, backoff = self._link.clock, Backoff(self._link, self._chance)
+        clock, backoff = self._link.clock, LinkBackoff(self._link, self._chance)
         deadline = clock.monotonic() + wait + seconds
         while True:
             await self._link.meet()

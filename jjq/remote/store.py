@@ -23,17 +23,10 @@ from coldstore.shared.clock import Clock, SystemClock
 from coldstore.shared.deadline import within
 from coldstore.shared.errors import InvalidInput, NotFound, Unavailable
 from coldstore.shared.limits import MESSAGE_BYTES_MAX
-from coldstore.shared.results import (
-    BlockInfo,
-    Loss,
-    Popped,
-    QueueInfo,
-    Receipt,
-    Stage,
-    SubscriberInfo,
-    queue_part,
-)
+from coldstore.shared.push import Push, PushTarget
+from coldstore.shared.results import BlockInfo, Loss, Popped, QueueInfo, Receipt, SubscriberInfo, queue_part
 from jjq.limits import CREDIT_BYTES, CREDIT_ELEMENTS, PAGE_ENTRIES, WAIT_SECONDS_MAX
+from jjq.remote.administration import RemoteAdministration
 from jjq.remote.channels import Lane, Link
 from jjq.remote.coalesce import Joining
 from jjq.remote.ordered_pushes import Pipeline
@@ -54,7 +47,7 @@ M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
 
-class RemoteStore:
+class RemoteStore(RemoteAdministration, PushTarget):
     """A `Store` behind one or several servers. Make it on the event loop that uses it; `close` it."""
 
     def __init__(
@@ -208,31 +201,17 @@ class RemoteStore:
 
     # Elements -------------------------------------------------------------------------------------
 
-    async def push(
-        self,
-        queue: str,
-        payload: pa.RecordBatch,
-        *,
-        producer: str | None = None,
-        sequence: int | None = None,
-        expected_offset: int | None = None,
-        stage: Stage = "synced",
-        serialized: pa.Buffer | None = None,
-    ) -> Receipt:
-        if producer is None and sequence is None and expected_offset is None:
-            return await self._joining.push(queue, payload, stage, serialized)
-        request = push_request(queue, stage, producer, sequence, expected_offset)
-        if producer is not None and sequence is not None:
-            return await self._push_in_order(queue, encoded(request, payload, serialized), producer, sequence)
-        return await self._push_once(queue, request, payload, serialized)
+    async def append(self, push: Push) -> Receipt:
+        if push.plain:
+            return await self._joining.append(push)
+        if push.producer is not None and push.sequence is not None:
+            return await self._push_in_order(push.queue, encode_push(push), push.producer, push.sequence)
+        return await self._push_once(push)
 
-    async def _push_plain(
-        self, queue: str, payload: pa.RecordBatch, stage: Stage, serialized: pa.Buffer | None
-    ) -> Receipt:
-        request = push_request(queue, stage)
-        if stage == "cold":  # it may take long: no stream for that
-            return await self._push_once(queue, request, payload, serialized)
-        raw = encoded(request, payload, serialized)
+    async def _push_plain(self, push: Push) -> Receipt:
+        if push.stage == "cold":  # it may take long: no stream for that
+            return await self._push_once(push)
+        queue, raw = push.queue, encode_push(push)
 
         async def attempt(lane: Lane, limit: float) -> Receipt:
             stream = self._plain.of(lane, queue)
@@ -242,10 +221,8 @@ class RemoteStore:
 
         return await self._caller.insist(attempt, self._settings.timeout_seconds, again=False, queue=queue)
 
-    async def _push_once(
-        self, queue: str, request: pb.PushRequest, payload: pa.RecordBatch, serialized: pa.Buffer | None
-    ) -> Receipt:
-        raw, seconds = encoded(request, payload, serialized), self._settings.timeout_seconds
+    async def _push_once(self, push: Push) -> Receipt:
+        queue, raw, seconds = push.queue, encode_push(push), self._settings.timeout_seconds
         return self._received(queue, await self._caller.call("Push", raw, seconds, again=False, queue=queue))
 
     def _received(self, queue: str, raw: bytes) -> Receipt:
@@ -367,11 +344,11 @@ class RemoteStore:
         )
 
 
-def encoded(request: pb.PushRequest, payload: pa.RecordBatch, serialized: pa.Buffer | None) -> bytes:
-    """The message that pushes `payload`."""
-    raw = encode(request, payload, "arrow", serialized)
+def encode_push(push: Push) -> bytes:
+    """A push as a message."""
+    raw = encode(push_request(push), push.payload, "arrow", push.serialized)
     if len(raw) > MESSAGE_BYTES_MAX:
-        check_payload(payload, "bytes")  # names the element that is too large, or where to split
+        check_payload(push.payload, "bytes")  # names the element that is too large, or where to split
         raise InvalidInput(
             f"the batch makes a message of {len(raw)} bytes; at most {MESSAGE_BYTES_MAX} fit: push fewer elements"
         )

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, ClassVar, Generic, TypeVar
 
 import grpc
 
+from coldstore.shared.bounded_dict import BoundedDict
 from coldstore.shared.errors import JjqError, Unavailable
 from jjq.limits import PLAIN_SECONDS
 from jjq.remote.called import received
@@ -162,8 +163,7 @@ class Streams(Generic[S]):
     def __init__(self, link: Link, make: Callable[[Link, str, str], S], most: int) -> None:
         self._link = link
         self._make = make
-        self._most = most
-        self._streams: OrderedDict[tuple[str, str], S | None] = OrderedDict()
+        self._streams: BoundedDict[tuple[str, str], S | None] = BoundedDict(most, evicted=_end)
 
     def of(self, lane: Lane, queue: str = "") -> S | None:
         """The stream for a request; None: make a call."""
@@ -175,13 +175,13 @@ class Streams(Generic[S]):
         if known and (stream is None or stream.ended):
             stream = self._make(self._link, lane.target, queue)
         self._streams[key] = stream
-        self._streams.move_to_end(key)
-        if len(self._streams) > self._most:
-            _, unused = self._streams.popitem(last=False)
-            if unused is not None:
-                unused.end()
         return stream
 
     async def close(self) -> None:
-        streams, self._streams = self._streams, OrderedDict()
-        await asyncio.gather(*(stream.close() for stream in streams.values() if stream is not None))
+        streams = self._streams.clear()
+        await asyncio.gather(*(stream.close() for stream in streams if stream is not None))
+
+
+def _end(stream: Stream[Any, Any] | None) -> None:
+    if stream is not None:
+        stream.end()

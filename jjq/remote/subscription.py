@@ -26,7 +26,7 @@ from coldstore.shared.results import Popped, queue_part
 from jjq.limits import CONFIRM_SECONDS, CREDIT_BYTES, CREDIT_ELEMENTS
 from jjq.remote.called import received
 from jjq.remote.channels import Link
-from jjq.remote.retry import Backoff
+from jjq.remote.retry import LinkBackoff
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.batches import decode
 
@@ -60,7 +60,7 @@ class Subscription:
         self.confirmed = -1  # durably; -1 before the first answer
         self._link = link
         self._seconds = seconds
-        self._backoff = Backoff(link, chance)
+        self._backoff = LinkBackoff(link, chance)
         self._deadline = link.clock.monotonic() + seconds
         self._credit = (elements, nbytes)
         self._owed = [0, 0]  # taken from the buffer, not yet allowed anew

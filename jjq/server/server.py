@@ -17,9 +17,9 @@ import structlog
 from grpc_health.v1 import health, health_pb2
 
 from coldstore.shared.clock import Clock, SystemClock
-from coldstore.shared.errors import InvalidInput, Unavailable
+from coldstore.shared.errors import Unavailable
 from hotstore.port import Store
-from jjq.addresses import split_address
+from jjq.addresses import cannot_listen, split_address
 from jjq.server.call_batching import Crowd
 from jjq.server.cluster_port import Clustered, Hint, hints_of, no_hint
 from jjq.server.duplex import Duplex
@@ -109,10 +109,7 @@ class Server:
             else:
                 self.port = self._grpc.add_secure_port(self.settings.listen, self.settings.tls.credentials())
         except RuntimeError:
-            raise InvalidInput(
-                f"cannot listen on {self.settings.listen}: the address is in use, or not of this machine; choose "
-                f"another"
-            ) from None
+            raise cannot_listen(self.settings.listen) from None
         self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
         if self.settings.metrics is not None:
             own = self._store.local if isinstance(self._store, Clustered) else self._store
@@ -131,7 +128,7 @@ class Server:
     async def _listen_to_peers(self, host: str, store: Clustered) -> None:
         meter = self.metrics.meter("PeerPush")
         self._peers = PeerListener(
-            store.node, store.here, self._drain, self._turns, meter, self._clock, self._log
+            store.node, store.local_only, self._drain, self._turns, meter, self._clock, self._log
         )
         tls = None if self.settings.tls is None else self.settings.tls.context()
         self.peer_port = await self._peers.start(host, self.settings.peer_port, tls)
@@ -144,7 +141,7 @@ class Server:
             Methods(health.SERVICE_NAME, _health(self._health, self._drain), {}),
         ]
         if isinstance(self._store, Clustered):
-            services.append(self._methods(PEER, guard, self._store.here, no_hint))
+            services.append(self._methods(PEER, guard, self._store.local_only, no_hint))
         if self._operator is not None:
             for name, table in self._operator.tables().items():
                 handlers = {verb: guard.unary(verb, call) for verb, call in table.items()}

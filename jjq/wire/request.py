@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from google.protobuf.message import Message
 
 from coldstore.shared.errors import InvalidInput
-from coldstore.shared.results import Stage
+from coldstore.shared.push import Push
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.enums import STAGE
 
@@ -22,21 +22,15 @@ def made(kind: type[M], /, **fields: Any) -> M:
         raise InvalidInput(f"the request cannot be sent: {error}") from None
 
 
-def push_request(
-    queue: str,
-    stage: Stage,
-    producer: str | None = None,
-    sequence: int | None = None,
-    expected_offset: int | None = None,
-) -> pb.PushRequest:
-    """A push, but for what it pushes."""
+def push_request(push: Push) -> pb.PushRequest:
+    """A push without its payload."""
     return made(
         pb.PushRequest,
-        queue=queue,
-        producer=producer,
-        sequence=sequence,
-        expected_offset=expected_offset,
-        stage=STAGE.number(stage),
+        queue=push.queue,
+        producer=push.producer,
+        sequence=push.sequence,
+        expected_offset=push.expected_offset,
+        stage=STAGE.number(push.stage),
     )
 
 

@@ -6,23 +6,37 @@ counts what is served, by queue, for placement.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
-from coldstore.shared.errors import Fenced, OutOfRange
+from coldstore.shared.errors import Fenced, JjqError, OutOfRange, Unavailable
+from coldstore.shared.push import Push, PushTarget
 from coldstore.shared.results import queue_part
 from coldstore.start_points import named_offset
-from hotstore.port import BlockInfo, Loss, Popped, QueueInfo, Receipt, Stage, Store, SubscriberInfo
+from hotstore.port import (
+    BlockInfo,
+    Deletion,
+    Loss,
+    NodeStatus,
+    Popped,
+    QueueInfo,
+    Receipt,
+    Store,
+    SubscriberInfo,
+)
+from sharding.documents.node_info import Node
 from sharding.ports import Ownership
+from sharding.routing.nodes import Nodes
 from sharding.routing.traffic import Traffic
 
 T = TypeVar("T")
 
 
-class Here:
+class LocalOnlyStore(PushTarget):
     """Verbs of `hotstore.port.Store`; each names its queue and what to ask of the store that has it."""
 
     def __init__(self, local: Store, ownership: Ownership, traffic: Traffic) -> None:
@@ -68,6 +82,30 @@ class Here:
         return await self._ask(
             queue, lambda store: store.accept_loss(queue, next_offset=next_offset, dry_run=dry_run)
         )
+
+    async def update_queue(
+        self, name: str, *, block_bytes: int | None = None, block_seconds: float | None = None
+    ) -> QueueInfo:
+        return await self._ask(
+            name,
+            lambda store: store.update_queue(name, block_bytes=block_bytes, block_seconds=block_seconds),
+        )
+
+    async def delete_queue(
+        self, name: str, *, grace_seconds: float | None = None, dry_run: bool = False
+    ) -> Deletion:
+        return await self._ask(
+            name, lambda store: store.delete_queue(name, grace_seconds=grace_seconds, dry_run=dry_run)
+        )
+
+    async def undelete_queue(self, name: str) -> QueueInfo:
+        return await self._ask(name, lambda store: store.undelete_queue(name))
+
+    async def seal(self, queue: str) -> QueueInfo:
+        return await self._ask(queue, lambda store: store.seal(queue))
+
+    async def status(self) -> list[NodeStatus]:
+        return await self.local.status()
 
     # Subscribers ----------------------------------------------------------------------------------
 
@@ -115,27 +153,9 @@ class Here:
 
     # Elements -------------------------------------------------------------------------------------
 
-    async def push(
-        self,
-        queue: str,
-        payload: pa.RecordBatch,
-        *,
-        producer: str | None = None,
-        sequence: int | None = None,
-        expected_offset: int | None = None,
-        stage: Stage = "synced",
-        serialized: pa.Buffer | None = None,
-    ) -> Receipt:
-        receipt = await self.local.push(
-            queue,
-            payload,
-            producer=producer,
-            sequence=sequence,
-            expected_offset=expected_offset,
-            stage=stage,
-            serialized=serialized,
-        )
-        self._traffic.count(queue, receipt.count)
+    async def append(self, push: Push) -> Receipt:
+        receipt = await self.local.append(push)
+        self._traffic.count(push.queue, receipt.count)
         return receipt
 
     async def pop(
@@ -177,6 +197,20 @@ async def counted(
         async for batch in batches:
             traffic.count(queue, batch.num_rows)
             yield batch
+
+
+async def statuses(nodes: Nodes, at: Callable[[str, str], Awaitable[Store]]) -> list[NodeStatus]:
+    """How all nodes are, by name; of one that does not answer, why."""
+
+    async def one(node: Node) -> list[NodeStatus]:
+        try:
+            if not nodes.is_alive(node.id):
+                raise Unavailable("it gives no signs of life")
+            return await (await at(node.id, "")).status()
+        except JjqError as error:
+            return [NodeStatus(node.id, node.version, node.uptime_seconds, {}, error=error.message)]
+
+    return [status for found in await asyncio.gather(*map(one, nodes.all())) for status in found]
 
 
 def queue_of(name: str) -> str:

@@ -26,13 +26,14 @@ import pyarrow as pa
 from coldstore.layout.paths import check_name
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Fenced, InvalidInput, JjqError, Unavailable, check
+from coldstore.shared.push import Push
 from coldstore.start_points import named_offset
-from hotstore.port import QueueInfo, Receipt, Stage, Store, SubscriberInfo
+from hotstore.port import NodeStatus, QueueInfo, Receipt, Store, SubscriberInfo
 from sharding.documents.load import first_home, weights
 from sharding.limits import AGAIN_SECONDS, HOPS_MAX, ROUTE_SECONDS
 from sharding.ports import Ownership
-from sharding.routing.keyed_lock import Turns
-from sharding.routing.local_only import Here, refused
+from sharding.routing.keyed_lock import KeyedLock
+from sharding.routing.local_only import LocalOnlyStore, refused, statuses
 from sharding.routing.nodes import Nodes
 from sharding.routing.routes import Routes
 from sharding.routing.traffic import Traffic
@@ -40,7 +41,7 @@ from sharding.routing.traffic import Traffic
 T = TypeVar("T")
 
 
-class PeerStore(Store, Protocol):
+class RelayingStore(Store, Protocol):
     """The store of another node, over whatever wire."""
 
     def relay(
@@ -52,10 +53,10 @@ class PeerStore(Store, Protocol):
     async def close(self) -> None: ...
 
 
-Connect = Callable[[str], PeerStore]  # from an address
+Connect = Callable[[str], RelayingStore]  # from an address
 
 
-class Router(Here):
+class Router(LocalOnlyStore):
     """See the module's docstring. `here` is what other nodes get to see."""
 
     def __init__(
@@ -68,13 +69,13 @@ class Router(Here):
         traffic: Traffic,
     ) -> None:
         super().__init__(local, ownership, traffic)
-        self.here = Here(local, ownership, traffic)
+        self.local_only = LocalOnlyStore(local, ownership, traffic)
         self._owns = ownership.owns
         self._nodes = nodes
         self._routes = Routes(ownership.shards, clock)
         self._connect = connect
-        self._turns: Turns[tuple[str, Store]] = Turns()
-        self._peers: dict[str, PeerStore] = {}
+        self._turns: KeyedLock[tuple[str, Store]] = KeyedLock()
+        self._peers: dict[str, RelayingStore] = {}
 
     @property
     def node(self) -> str:
@@ -189,35 +190,17 @@ class Router(Here):
                 found.append(entry)
         return found[:limit]
 
+    async def status(self) -> list[NodeStatus]:
+        return await statuses(self._nodes, self._store_at)
+
     # Elements -------------------------------------------------------------------------------------
 
-    async def push(
-        self,
-        queue: str,
-        payload: pa.RecordBatch,
-        *,
-        producer: str | None = None,
-        sequence: int | None = None,
-        expected_offset: int | None = None,
-        stage: Stage = "synced",
-        serialized: pa.Buffer | None = None,
-    ) -> Receipt:
-        def push(store: Store) -> Awaitable[Receipt]:
-            return store.push(
-                queue,
-                payload,
-                producer=producer,
-                sequence=sequence,
-                expected_offset=expected_offset,
-                stage=stage,
-                serialized=serialized,
-            )
-
-        if producer is None:
-            receipt = await self._ask(queue, push, safe=False)
+    async def append(self, push: Push) -> Receipt:
+        if push.producer is None:
+            receipt = await self._ask(push.queue, lambda store: store.append(push), safe=False)
         else:
-            receipt = await self._push_in_order(queue, push)
-        self._traffic.count(queue, receipt.count)
+            receipt = await self._push_in_order(push)
+        self._traffic.count(push.queue, receipt.count)
         return receipt
 
     def relay(
@@ -257,14 +240,14 @@ class Router(Here):
             await self._nodes_again(node)
         raise error
 
-    async def _push_in_order(self, queue: str, push: Callable[[Store], Awaitable[Receipt]]) -> Receipt:
+    async def _push_in_order(self, push: Push) -> Receipt:
         # Pushes with an identity come in order, many at a time. If each found its own way after a move,
         # one could overtake another and be refused for good; so all are sent back to be pushed again,
         # in order, as after a broken connection.
-        node = ""
+        queue, node = push.queue, ""
         try:
             node, store = self._at_hand(queue) or await self._turns.take(queue, self._find)
-            return await push(store)
+            return await store.append(push)
         except Fenced as moved:
             self._routes.moved(queue, moved.owner)
             raise _moved(queue) from None
@@ -280,7 +263,7 @@ class Router(Here):
         node, peer = self._peer_at_hand(queue)
         return None if peer is None else (node, peer)
 
-    def _peer_at_hand(self, queue: str) -> tuple[str, PeerStore | None]:
+    def _peer_at_hand(self, queue: str) -> tuple[str, RelayingStore | None]:
         """The same, if it is another node's."""
         if self._turns.waiting(queue) or self._owns(queue):
             return "", None
@@ -354,7 +337,7 @@ class Router(Here):
         self, node: str, queue: str, start: int, end: int | None
     ) -> AsyncGenerator[pa.RecordBatch, None]:
         last = None if end is None else f"offset:{end}"
-        store = self.here if node == self._ownership.node else await self._store_at(node, queue)
+        store = self.local_only if node == self._ownership.node else await self._store_at(node, queue)
         return cast(
             "AsyncGenerator[pa.RecordBatch, None]",
             store.read(queue, f"offset:{start}", last, follow=end is None),

@@ -12,8 +12,6 @@ and looks (`Claims.confirm`); from 4 on it is the new owner's, which finds every
 
 from __future__ import annotations
 
-from typing import Final
-
 from coldstore.shared import failpoint
 from coldstore.shared.errors import Conflict, Fenced, NotFound, Unavailable
 from hotstore.lifecycle.departure import Departures, moved
@@ -23,15 +21,13 @@ from sharding.documents import queue_state, shards, tenure
 from sharding.documents.shards import Shards
 from sharding.takeover.claims import Claims
 
-_TRIES: Final = 16
-
 
 async def hand_over(queue: str, to: str, claims: Claims, departures: Departures, runner: Runner) -> Shards:
     """See the module's docstring. Not to be cancelled half-way."""
     now, run = await runner.run(lambda: _look(queue, to, claims))
     if now.owner == to:
         return now
-    hot, what = await departures.begin(queue, to)
+    hot, what = await departures.begin(queue, moved(queue, to))
     swapping = False
     try:
         name = await runner.run(lambda: queue_state.put(claims.objects, queue, hot.epoch + 1, what))
@@ -40,7 +36,7 @@ async def hand_over(queue: str, to: str, claims: Claims, departures: Departures,
         new = await runner.run(lambda: _swap(hot, to, run, name, claims))
         failpoint.reach("move.swapped")
     except Fenced as lost:
-        await departures.leave(hot, lost.owner or to)
+        await departures.leave(hot, moved(queue, lost.owner or to))
         raise
     except BaseException as error:
         if swapping and isinstance(error, Unavailable):
@@ -49,7 +45,7 @@ async def hand_over(queue: str, to: str, claims: Claims, departures: Departures,
             await departures.stay(hot)
         raise
     claims.forget(queue)
-    await departures.leave(hot, to)
+    await departures.leave(hot, moved(queue, to))
     await runner.run(lambda: queue_state.sweep(claims.objects, queue, name))
     return new
 
@@ -72,17 +68,15 @@ def _look(queue: str, to: str, claims: Claims) -> tuple[Shards, int]:
 
 
 def _swap(hot: HotQueue, to: str, run: int, name: str, claims: Claims) -> Shards:
-    for _ in range(_TRIES):
-        found = shards.read(claims.objects, hot.name)
-        if found is None:
-            raise Unavailable(f"the shards document of queue {hot.name} is gone: restore it")
-        now = found.shards
+    def move(now: Shards) -> Shards:
         if now.epoch == hot.epoch + 1 and now.owner == to and now.state == name:
             return now  # by an attempt that seemed to fail
         if not claims.is_ours(now) or now.epoch != hot.epoch:
             raise moved(hot.name, now.owner)
-        try:
-            return shards.swap(claims.objects, found, now.moved(to, run, name))
-        except Conflict:
-            continue  # somebody changed its ranges
-    raise Unavailable(f"queue {hot.name} keeps changing: look at it again")
+        return now.moved(to, run, name)
+
+    busy = Unavailable(f"queue {hot.name} keeps changing: look at it again")
+    try:
+        return shards.change(claims.objects, hot.name, move, busy=busy)
+    except NotFound:
+        raise Unavailable(f"the shards document of queue {hot.name} is gone: restore it") from None

@@ -12,7 +12,7 @@ from coldstore.objects.memory import MemoryObjects
 from coldstore.shared.batch import payload
 from coldstore.shared.clock import ManualClock
 from coldstore.shared.errors import Fenced, JjqError, NotFound, OutOfRange, Unavailable
-from hotstore.port import BlockInfo, QueueInfo, Receipt
+from hotstore.port import BlockInfo, Push, QueueInfo, Receipt
 from hotstore.runner import InlineRunner
 from sharding.documents.load import Load
 from sharding.documents.node_info import Node
@@ -75,7 +75,7 @@ class Peer:
         if node.cut:
             raise Unavailable(f"{self._name} cannot be reached")
         node.asked.append(verb)
-        return getattr(node.router.here, verb)
+        return getattr(node.router.local_only, verb)
 
     async def close(self) -> None:
         return None
@@ -132,6 +132,10 @@ class Local:
                 yield batch.slice(2)
             self._check(queue)
 
+    async def append(self, push: Push) -> Receipt:
+        self._check(push.queue)
+        return await self._world.store.append(push)
+
     def __getattr__(self, verb: str) -> Any:
         async def call(name: str, *given: Any, **named: Any) -> Any:
             self._check(name.partition("/")[0])
@@ -161,7 +165,7 @@ class FakeOwnership:
         return self._world.shards.get(queue)
 
     async def acquire(self, queue: str) -> QueueInfo:
-        return await self._world.nodes[self.node].router.here.get_queue(queue)
+        return await self._world.nodes[self.node].router.local_only.get_queue(queue)
 
     async def expect(self, queue: str) -> None:
         self._world.expected.append((self.node, queue))

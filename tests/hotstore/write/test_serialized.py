@@ -7,6 +7,7 @@ import pytest
 
 from coldstore.shared.batch import payload
 from coldstore.shared.limits import KIB
+from coldstore.shared.push import Push
 from hotstore.write.push import PushEntry
 from tests.hotstore.kit import World, read_all
 
@@ -14,7 +15,7 @@ BATCH = payload("bytes", [b"a", b"bb"], keys=[b"k", None])
 
 
 def entry(batch: pa.RecordBatch, serialized: pa.Buffer | None) -> PushEntry:
-    return PushEntry(None, batch, None, None, None, "synced", None, serialized)  # type: ignore[arg-type]
+    return PushEntry(None, Push("q", batch, serialized=serialized))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

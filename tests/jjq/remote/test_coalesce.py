@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-import pyarrow as pa
 import pytest
 
 from coldstore.shared.batch import payload
 from coldstore.shared.errors import Exhausted, InvalidInput, Unavailable
-from coldstore.shared.results import Receipt, Stage
+from coldstore.shared.push import Push
+from coldstore.shared.results import Receipt
 from jjq.limits import JOIN_BYTES_MAX, JOIN_CALLS, JOIN_PUSH_BYTES
 from jjq.remote.coalesce import Joining
 from tests.jjq.serving import until
@@ -26,21 +26,19 @@ class Sender:
         self.fails: dict[bytes, Exception] = {}
         self.next = 0
 
-    async def __call__(
-        self, queue: str, batch: pa.RecordBatch, stage: Stage, serialized: pa.Buffer | None
-    ) -> Receipt:
-        values = batch.column("value").to_pylist()
+    async def __call__(self, push: Push) -> Receipt:
+        values = push.payload.column("value").to_pylist()
         self.calls.append(values)
         await (self.gate if len(self.calls) <= JOIN_CALLS else self.later).wait()
         for value in values:
             if value in self.fails:
                 raise self.fails[value]
         first, self.next = self.next, self.next + len(values)
-        return Receipt(first, len(values), 7, stage)
+        return Receipt(first, len(values), 7, push.stage)
 
 
 def begun(joining: Joining, *values: bytes, queue: str = "q") -> list[asyncio.Task[Receipt]]:
-    return [asyncio.create_task(joining.push(queue, payload("bytes", [value]), "synced")) for value in values]
+    return [asyncio.create_task(joining.append(Push(queue, payload("bytes", [value])))) for value in values]
 
 
 async def test_what_comes_while_two_are_on_their_way_travels_together() -> None:
@@ -63,7 +61,7 @@ async def test_one_after_the_other_is_a_call_each() -> None:
     sender.gate.set()
     joining = Joining(sender)
     for value in (b"a", b"b", b"c"):
-        await joining.push("q", payload("bytes", [value]), "synced")
+        await joining.append(Push("q", payload("bytes", [value])))
     assert sender.calls == [[b"a"], [b"b"], [b"c"]]
 
 
@@ -116,7 +114,7 @@ async def test_any_other_error_is_that_of_all_and_a_copy_for_each(error: Excepti
     assert [getattr(one, "retry_after", None) for one in failed] == [getattr(error, "retry_after", None)] * 2
     assert failed[0] is not failed[1]
     # And the line goes on
-    assert (await joining.push("q", payload("bytes", [b"z"]), "synced")).count == 1
+    assert (await joining.append(Push("q", payload("bytes", [b"z"])))).count == 1
 
 
 async def test_who_no_longer_waits_is_not_sent() -> None:
@@ -165,7 +163,7 @@ async def test_pushes_of_another_schema_travel_in_a_call_of_their_own() -> None:
     joining = Joining(sender)
     tasks = begun(joining, b"a", b"b", b"c")
     await until(lambda: len(sender.calls) == JOIN_CALLS)
-    tasks.append(asyncio.create_task(joining.push("q", payload("text", ["t"]), "synced")))
+    tasks.append(asyncio.create_task(joining.append(Push("q", payload("text", ["t"])))))
     tasks += begun(joining, b"d")
     await asyncio.sleep(0)
     # When they may go

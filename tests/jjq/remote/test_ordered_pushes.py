@@ -10,7 +10,7 @@ import pytest
 
 from coldstore.shared.batch import payload
 from coldstore.shared.errors import Conflict, Exhausted, InvalidInput, Unavailable
-from hotstore.port import Receipt
+from hotstore.port import Push, Receipt
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore
 from jjq.server.server import serve
@@ -92,11 +92,11 @@ class Refusing(FakeStore):
         self.every = every
         self.seen = 0
 
-    async def push(self, *args: Any, **fields: Any) -> Receipt:
+    async def append(self, push: Push) -> Receipt:
         self.seen += 1
         if self.seen % self.every == 0:
             raise Exhausted("full for a moment", retry_after=0.01)
-        return await super().push(*args, **fields)
+        return await super().append(push)
 
 
 @pytest.mark.parametrize("every", [5, 9, 30])

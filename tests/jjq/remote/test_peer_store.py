@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 import structlog
@@ -13,7 +12,7 @@ import structlog
 from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import ManualClock, SystemClock
 from coldstore.shared.errors import Unavailable
-from hotstore.port import Receipt
+from hotstore.port import Push, Receipt
 from jjq.remote.peer_connection import Place
 from jjq.remote.peer_store import PeerStore
 from jjq.remote.settings import RemoteSettings
@@ -84,13 +83,13 @@ async def test_pushes_go_over_grpc_until_the_wire_stands(far: Far) -> None:
 
 def held(far: Far, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """The node writes nothing until this is set."""
-    free, write = asyncio.Event(), far.node.store.push
+    free, write = asyncio.Event(), far.node.store.append
 
-    async def push(*given: Any, **named: Any) -> Receipt:
+    async def append(push: Push) -> Receipt:
         await free.wait()
-        return await write(*given, **named)
+        return await write(push)
 
-    monkeypatch.setattr(far.node.store, "push", push)
+    monkeypatch.setattr(far.node.store, "append", append)
     return free
 
 

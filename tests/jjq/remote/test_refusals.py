@@ -14,6 +14,7 @@ from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import SystemClock
 from coldstore.shared.deadline import within
 from coldstore.shared.errors import Exhausted, Unavailable
+from coldstore.shared.push import Push
 from jjq.client.client import Client
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore
@@ -38,12 +39,12 @@ class Full(FakeStore):
         if self.full:
             raise Exhausted(WHY, retry_after=self.retry_after)
 
-    async def push(self, *args: Any, **fields: Any) -> jjq.Receipt:
+    async def append(self, push: Push) -> jjq.Receipt:
         self.pushes += 1
         self.refuse()
         if self.silent:
             await asyncio.Event().wait()
-        return await super().push(*args, **fields)
+        return await super().append(push)
 
 
 def refusing(verb: str) -> Any:

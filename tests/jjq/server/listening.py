@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from structlog.testing import CapturingLogger
 
 from coldstore.shared.errors import JjqError
+from coldstore.shared.push import Push
 from coldstore.shared.results import Receipt
 from jjq.server.loop_steps import Turns
 from jjq.server.meter import Meter
@@ -45,14 +45,14 @@ class Store(FakeStore):
         for item in items:
             self.held[item].set()
 
-    async def push(self, queue: str, payload: pa.RecordBatch, **fields: Any) -> Receipt:
-        first = said(payload)[0]
+    async def append(self, push: Push) -> Receipt:
+        first = said(push.payload)[0]
         self.begun.append(first)
         if first in self.held:
             await self.held[first].wait()
         if first in self.failing:
             raise self.failing[first]
-        return await super().push(queue, payload, **fields)
+        return await super().append(push)
 
 
 class Peer:

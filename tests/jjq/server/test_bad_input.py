@@ -224,7 +224,7 @@ async def test_an_unforeseen_failure_is_internal_neutral_and_logged() -> None:
         async def list_queues(self, *, after: str = "", limit: int | None = None) -> list[Any]:
             raise KeyError("a secret of the inside")
 
-        push = pop = list_queues  # type: ignore[assignment]
+        append = pop = list_queues  # type: ignore[assignment]
 
     logged: list[tuple[str, dict[str, Any]]] = []
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coldstore.shared.errors import Exhausted, JjqError, Unavailable
-from hotstore.port import QueueInfo, Receipt
+from hotstore.port import Push, QueueInfo, Receipt
 from jjq.remote.settings import RemoteSettings
 from tests.jjq.fakestore import FakeStore
 from tests.jjq.serving import served, values
@@ -30,7 +30,7 @@ class Raising(FakeStore):
         self.asked += 1
         raise self.error
 
-    async def push(self, *args: Any, **fields: Any) -> Receipt:
+    async def append(self, push: Push) -> Receipt:
         self.asked += 1
         raise self.error
 
@@ -89,11 +89,11 @@ async def test_exhausted_is_retried_after_the_delay_it_names() -> None:
 
         refused = 0
 
-        async def push(self, *args: Any, **fields: Any) -> Receipt:
+        async def append(self, push: Push) -> Receipt:
             if self.refused < 3:
                 self.refused += 1
                 raise Exhausted("full", retry_after=0.01)
-            return await super().push(*args, **fields)
+            return await super().append(push)
 
     async with served(Filling()) as jjq:
         await jjq.remote.create_queue("orders")

@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from coldstore.shared.errors import Exhausted
-from hotstore.port import Receipt
+from hotstore.port import Push, Receipt
 from jjq.v1 import jjq_pb2 as pb
 from tests.jjq.fakestore import FakeStore
 from tests.jjq.serving import Served, served
@@ -54,8 +54,8 @@ async def test_many_pushes_are_in_flight_before_the_first_is_answered() -> None:
 
         arrived = 0
 
-        async def push(self, *args: Any, **fields: Any) -> Receipt:
-            receipt = await super().push(*args, **fields)
+        async def append(self, push: Push) -> Receipt:
+            receipt = await super().append(push)
             self.arrived += 1
             if self.arrived == 3:
                 all_here.set()
@@ -74,9 +74,9 @@ async def test_a_result_is_not_held_back_by_slow_pushes_behind_it() -> None:
     class Stuck(FakeStore):
         """Never reaches the cold store."""
 
-        async def push(self, *args: Any, **fields: Any) -> Receipt:
-            receipt = await super().push(*args, **fields)
-            if fields["stage"] == "cold":
+        async def append(self, push: Push) -> Receipt:
+            receipt = await super().append(push)
+            if push.stage == "cold":
                 await asyncio.Event().wait()
             return receipt
 
@@ -127,11 +127,11 @@ async def test_a_producer_whose_first_push_fails_does_not_begin_with_its_second(
 
         refused = False
 
-        async def push(self, *args: Any, **fields: Any) -> Receipt:
+        async def append(self, push: Push) -> Receipt:
             if not self.refused:
                 self.refused = True
                 raise Exhausted("full", retry_after=0.5)
-            return await super().push(*args, **fields)
+            return await super().append(push)
 
     async with served(Full()) as jjq:
         call = await opened(jjq)

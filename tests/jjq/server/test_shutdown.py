@@ -9,7 +9,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from hotstore.port import Receipt
+from hotstore.port import Push, Receipt
 from jjq.v1 import jjq_pb2 as pb
 from tests.jjq.fakestore import FakeStore
 from tests.jjq.serving import Served, numbers, rest, served, until
@@ -25,10 +25,10 @@ class Held(FakeStore):
         self.holding = asyncio.Event()
         self.go = asyncio.Event()
 
-    async def push(self, *args: Any, **fields: Any) -> Receipt:
+    async def append(self, push: Push) -> Receipt:
         self.holding.set()
         await self.go.wait()
-        return await super().push(*args, **fields)
+        return await super().append(push)
 
 
 def push(**fields: Any) -> pb.PushRequest:

@@ -10,7 +10,7 @@ from coldstore.shared.results import BlockInfo
 from sharding.documents.load import Load
 from sharding.documents.shards import Range
 from sharding.operate.plan import cut_history, plan_moves
-from sharding.operations import Shard
+from sharding.ports import Shard
 
 
 def block(first: int, count: int, size: int) -> BlockInfo:
@@ -61,6 +61,14 @@ def test_history_is_cut_at_blocks_into_parts_of_equal_bytes() -> None:
     assert (many[0].first, many[-1].next) == (0, 45)
     assert all(left.next == right.first for left, right in pairwise(many))
     assert {each.node for each in many} == {"b", "c"}
+
+
+def test_history_is_cut_at_the_nearest_edge_so_that_parts_have_about_as_many_bytes() -> None:
+    sizes = [90, 90, 90, 60, 90, 90, 90]  # a third of it ends shortly after the second block
+    blocks = [block(10 * n, 10, size) for n, size in enumerate(sizes)]
+    assert [each.next for each in cut_history(blocks, 3, ["b"])] == [20, 50, 70]
+    last = [block(10 * n, 10, size) for n, size in enumerate([1, 1, 1, 1_000])]
+    assert [each.next for each in cut_history(last, 2, ["b"])] == [30, 40]
 
 
 def test_nothing_is_cut_where_there_is_nothing() -> None:
