@@ -64,7 +64,7 @@ async def open_node(settings: NodeSettings, clock: Clock, chance: Chance) -> Eng
 
 
 async def open_member(settings: NodeSettings, clock: Clock, chance: Chance) -> Member:
-    """Open the store of a node of a cluster, or of one with its journal on object storage; `close` closes everything."""
+    """Open the store of a node of a cluster, or of one whose journal is on object storage. `close` closes all of it."""
     cold = await _prepare(settings, clock, chance)
     hot = settings.hot
     if settings.journal == "s3":  # larger groups, several of them at once: a put costs much, its bytes little
