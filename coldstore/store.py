@@ -12,18 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final, TypeGuard
 
 from coldstore.block.files import DataCache, Shelf
 from coldstore.history import load
 from coldstore.layout import paths, queue_settings, sealed_json
-from coldstore.layout.queue_settings import QueueSettings
+from coldstore.layout.queue_settings import Deleted, QueueSettings
 from coldstore.objects.port import ObjectStore
-from coldstore.queue import bulk_import
+from coldstore.queue import bulk_import, deletion
 from coldstore.queue.bulk_import import Ticket
 from coldstore.queue.cold_queue import ColdQueue
 from coldstore.queue.verify import Progress, Report, being_imported, unreadable, verify, without_document
-from coldstore.shared import limits
+from coldstore.shared import failpoint, limits
 from coldstore.shared.batch import check_content
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
@@ -62,28 +63,68 @@ class ColdStore:
         name: str,
         *,
         content: str = "bytes",
-        block_bytes: int = limits.BLOCK_BYTES_DEFAULT,
-        block_seconds: float = limits.BLOCK_SECONDS_DEFAULT,
+        block_bytes: int | None = None,
+        block_seconds: float | None = None,
     ) -> ColdQueue:
-        """Create a queue and open it. If it exists with the same settings it is opened, else `Conflict`."""
+        """Create a queue and open it. If it exists with the same settings it is opened, else `Conflict`.
+
+        What is not asked for is a default of a new queue, and may be anything in one that exists.
+        """
         wanted = QueueSettings(
             name=name,
             id=self._chance.token(),
             content=check_content(content),
-            block_bytes=block_bytes,
-            block_seconds=block_seconds,
+            block_bytes=limits.BLOCK_BYTES_DEFAULT if block_bytes is None else block_bytes,
+            block_seconds=limits.BLOCK_SECONDS_DEFAULT if block_seconds is None else block_seconds,
             created_us=self._clock.now_us(),
         )
         data = queue_settings.encode(wanted)
         self._claim()
         try:
             self._objects.put_if_absent(paths.queue(name), data)
+            return self._opened(wanted)
         except Conflict:
-            existing = self._settings(name)
-            if not existing.agrees_with(wanted):
-                raise Conflict(f"queue {name} exists with other settings: {_shown(existing)}") from None
-            return self._opened(existing)
-        return self._opened(wanted)
+            found = self._objects.get(paths.queue(name))
+        existing = queue_settings.decode(found.data, paths.queue(name))
+        if existing.deleted is not None:
+            deletion.check_free(existing, self._clock.now_us())
+            wanted = replace(wanted, replaces=existing.id)
+            self._objects.put_if_match(paths.queue(name), queue_settings.encode(wanted), found.etag)
+            return self._opened(wanted)
+        existing = _usable(existing)
+        if not existing.agrees_with(_filled(wanted, existing, block_bytes, block_seconds)):
+            raise Conflict(f"queue {name} exists with other settings: {_shown(existing)}")
+        return self._opened(existing)
+
+    def update_queue(
+        self, name: str, *, block_bytes: int | None = None, block_seconds: float | None = None
+    ) -> QueueSettings:
+        """Change the size or age at which blocks are sealed from now on; blocks that are there stay."""
+
+        def changed(now: QueueSettings) -> QueueSettings:
+            size = now.block_bytes if block_bytes is None else block_bytes
+            age = now.block_seconds if block_seconds is None else block_seconds
+            return queue_settings.check_settings(replace(_usable(now), block_bytes=size, block_seconds=age))
+
+        return deletion.change(self._objects, paths.check_name(name), changed)
+
+    def delete_queue(self, settings: QueueSettings, deleted: Deleted, state: str | None) -> QueueSettings:
+        """Mark a queue as deleted (deletion.py); one that is deleted already stays as it is."""
+        marked = deletion.mark(self._objects, settings.name, settings.id, deleted, state)
+        failpoint.reach("delete.marked")
+        return marked
+
+    def undelete_queue(self, name: str) -> QueueSettings:
+        """Bring a deleted queue back, if its grace period is not over."""
+        return deletion.undelete(self._objects, paths.check_name(name), self._clock.now_us())
+
+    def sweep_deleted(self) -> list[str]:
+        """Remove the files of deleted queues whose grace period is over; the names of those that are gone."""
+        return deletion.sweep(self._objects, self._clock)
+
+    def find(self, name: str) -> QueueSettings | None:
+        """What `queue.json` says, also of a queue that is deleted or being imported; None: there is none."""
+        return self._find_settings(paths.check_name(name))
 
     def begin_import(self, name: str, *, idle: bool = False, **asked: Any) -> Ticket:
         """Reserve a new queue, or one that is idle, for an import (importing.py); settings as of `create_queue`."""
@@ -141,11 +182,7 @@ class ColdStore:
         settings = self._find_settings(paths.check_name(name))
         if settings is None:
             raise NotFound(f"no queue {name}: create it, or correct the name")
-        if settings.importing is not None:
-            raise Conflict(
-                f"queue {name} is being imported: wait for that, or run the import again if it was broken off"
-            )
-        return settings
+        return _usable(settings)
 
     def _find_settings(self, name: str) -> QueueSettings | None:
         key = paths.queue(name)
@@ -193,8 +230,28 @@ class ColdStore:
 
 
 def _is_open(settings: QueueSettings | None) -> TypeGuard[QueueSettings]:
-    """Whether the queue is there, and not only being imported."""
-    return settings is not None and settings.importing is None
+    """Whether the queue is there: neither deleted nor only being imported."""
+    return settings is not None and settings.importing is None and settings.deleted is None
+
+
+def _usable(settings: QueueSettings) -> QueueSettings:
+    """`settings` if the queue may be used, else why not."""
+    if settings.deleted is not None:
+        raise NotFound(deletion.told(settings))
+    if settings.importing is not None:
+        raise Conflict(
+            f"queue {settings.name} is being imported: wait for that, or run the import again if it was broken off"
+        )
+    return settings
+
+
+def _filled(
+    wanted: QueueSettings, existing: QueueSettings, block_bytes: int | None, block_seconds: float | None
+) -> QueueSettings:
+    """What was asked for, and for the rest what there is."""
+    size = existing.block_bytes if block_bytes is None else block_bytes
+    age = existing.block_seconds if block_seconds is None else block_seconds
+    return replace(wanted, block_bytes=size, block_seconds=age)
 
 
 def _shown(settings: QueueSettings) -> str:

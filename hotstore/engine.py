@@ -19,6 +19,7 @@ from coldstore.store import ColdStore
 from hotstore.catalog.view import Relational
 from hotstore.journal.port import Extent, Journal, Poisoned
 from hotstore.journal.witness import Exposed, Testimony, Witness
+from hotstore.lifecycle.administration import Administration
 from hotstore.lifecycle.checkpoint import Checkpointer
 from hotstore.lifecycle.departure import Departures
 from hotstore.lifecycle.maintenance import Maintenance, Parts
@@ -31,6 +32,7 @@ from hotstore.queue.registry import Registry
 from hotstore.queue.subscriber import Subscriber
 from hotstore.read.hot_blocks import HotBlocks
 from hotstore.read.reading import Reading
+from hotstore.read.status import StatusDesk
 from hotstore.runner import InlineRunner, Runner, ThreadRunner
 from hotstore.settings import HotSettings
 from hotstore.store import HotStore
@@ -85,6 +87,7 @@ class Engine:
         owners: Owners | None = None,
         witness: Witness | None = None,
         is_in_place: Callable[[], bool] = lambda: True,
+        node: str = "",
     ) -> None:
         self._is_in_place = is_in_place  # the lock that keeps others out
         self._cold = cold
@@ -106,21 +109,19 @@ class Engine:
         self.relational = relational(self.registry)
         reading = Reading(self.blocks, Moves(self.committer, self._moved), clock)
         admission = Admission(settings, self._usage)
-        self.store = HotStore(
-            self.registry,
-            self.committer,
-            admission,
-            reading,
-            self.blocks,
-            self.sealer,
-            runners.load,
+        self.status = StatusDesk(cold, runners.load, clock, node)
+        administration = Administration(
+            self.registry, self.committer, self.sealer, self.departures, cold, self.registry.owners, runners.seal,
             clock,
-            chance,
-        )
+        )  # fmt: skip
+        self.store = HotStore(
+            self.registry, self.committer, admission, reading, self.blocks, self.sealer, runners.load, clock, chance,
+            administration, self.status,
+        )  # fmt: skip
         self.maintenance = Maintenance(
             Parts(
                 self.registry, self.blocks, self.sealer, self.checkpointer, self.relational, runners.seal,
-                self.usage, free_bytes, self.look_at_journal,
+                self.usage, free_bytes, self.look_at_journal, cold.sweep_deleted,
             ),
             settings,
             clock,

@@ -52,6 +52,8 @@ TAIL_READ_BYTES: Final = 1 * MIB
 
 MOVE_BYTES: Final = 2 * MIB  # unsealed bytes of a queue with which its move may begin: they make the pause
 
+COLD_ANSWER_SECONDS: Final = 3.0  # a status does not wait longer for the cold store
+
 EXPECTED_QUEUES_MAX: Final = 64  # whose blocks are known before they arrive from another node
 
 check(

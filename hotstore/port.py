@@ -16,7 +16,9 @@ from coldstore.shared.push import Push, PushTarget
 from coldstore.shared.results import (
     STAGES,
     BlockInfo,
+    Deletion,
     Loss,
+    NodeStatus,
     Popped,
     QueueInfo,
     Receipt,
@@ -28,7 +30,9 @@ from coldstore.shared.results import (
 __all__ = [
     "STAGES",
     "BlockInfo",
+    "Deletion",
     "Loss",
+    "NodeStatus",
     "Popped",
     "Push",
     "QueueInfo",
@@ -51,7 +55,10 @@ class Store(PushTarget, Protocol):
         block_bytes: int | None = None,
         block_seconds: float | None = None,
     ) -> QueueInfo:
-        """Create; the same request again returns the existing queue, another one is a `Conflict`."""
+        """Create; the same request again returns the existing queue, another one is a `Conflict`.
+
+        What is None is a default of a new queue, and may be anything in one that exists.
+        """
         ...
 
     async def get_queue(self, name: str) -> QueueInfo:
@@ -67,6 +74,30 @@ class Store(PushTarget, Protocol):
 
         `next_offset` is where the queue shall go on, if more elements than are known were acknowledged.
         """
+        ...
+
+    async def update_queue(
+        self, name: str, *, block_bytes: int | None = None, block_seconds: float | None = None
+    ) -> QueueInfo:
+        """Change when blocks are sealed from now on; None: that stays."""
+        ...
+
+    async def delete_queue(
+        self, name: str, *, grace_seconds: float | None = None, dry_run: bool = False
+    ) -> Deletion:
+        """Delete; all of it is kept for the grace period. Again: the same answer. `dry_run` changes nothing."""
+        ...
+
+    async def undelete_queue(self, name: str) -> QueueInfo:
+        """Bring a deleted queue back with its subscribers; `NotFound` after its grace period."""
+        ...
+
+    async def seal(self, queue: str) -> QueueInfo:
+        """Write the block that is being filled to the cold store now, whatever its size and age."""
+        ...
+
+    async def status(self) -> list[NodeStatus]:
+        """How the nodes are that this store consists of."""
         ...
 
     async def create_subscriber(

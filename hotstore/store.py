@@ -18,15 +18,16 @@ import pyarrow as pa
 
 from coldstore import start_points
 from coldstore.layout.paths import check_name
-from coldstore.layout.queue_settings import QueueSettings, check_settings
-from coldstore.shared.batch import check_content, check_payload
+from coldstore.shared.batch import check_payload
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, DataLoss, InvalidInput, JjqError, NotFound, Unavailable
-from coldstore.shared.limits import BLOCK_BYTES_DEFAULT, BLOCK_SECONDS_DEFAULT, OFFSET_MAX
+from coldstore.shared.limits import OFFSET_MAX
 from coldstore.shared.push import Push, PushTarget
+from coldstore.shared.results import Deletion, NodeStatus
 from hotstore.journal import records
 from hotstore.journal.port import Record
+from hotstore.lifecycle.administration import Administration
 from hotstore.lifecycle.loss import Losses
 from hotstore.lifecycle.seal import Sealer
 from hotstore.limits import RETRY_CHECK_SECONDS
@@ -40,6 +41,7 @@ from hotstore.read.lag import Lag, lag
 from hotstore.read.listing import list_blocks
 from hotstore.read.reading import Reading
 from hotstore.read.start_points import QueuePlace
+from hotstore.read.status import StatusDesk
 from hotstore.runner import Runner
 from hotstore.write.admission import Admission
 from hotstore.write.committer import Committer
@@ -62,6 +64,8 @@ class HotStore(PushTarget):
         runner: Runner,
         clock: Clock,
         chance: Chance,
+        administration: Administration,
+        desk: StatusDesk,
     ) -> None:
         self._registry = registry
         self._committer = committer
@@ -73,6 +77,8 @@ class HotStore(PushTarget):
         self._clock = clock
         self._chance = chance
         self._losses = Losses(registry, committer, clock, admission.usage)
+        self._administration = administration
+        self._desk = desk
         self._close: Callable[[], Awaitable[None]] | None = None
 
     def closes(self, close: Callable[[], Awaitable[None]]) -> None:
@@ -126,14 +132,7 @@ class HotStore(PushTarget):
         block_bytes: int | None = None,
         block_seconds: float | None = None,
     ) -> QueueInfo:
-        settings = QueueSettings(
-            name=check_name(name),
-            id="",
-            content=check_content(content),
-            block_bytes=BLOCK_BYTES_DEFAULT if block_bytes is None else block_bytes,
-            block_seconds=BLOCK_SECONDS_DEFAULT if block_seconds is None else block_seconds,
-        )
-        return (await self._registry.create(check_settings(settings))).info()
+        return (await self._registry.create(check_name(name), content, block_bytes, block_seconds)).info()
 
     async def get_queue(self, name: str) -> QueueInfo:
         if isinstance(name, str) and "/" in name:
@@ -156,10 +155,25 @@ class HotStore(PushTarget):
         return await self._losses.accept(queue, next_offset, dry_run=dry_run)
 
     async def seal(self, queue: str) -> QueueInfo:
-        """Seal the hot-hot block now; for operators, tests and tours."""
         found = await self._registry.queue(queue)
         await self._sealer.seal(found)
         return found.info()
+
+    async def update_queue(
+        self, name: str, *, block_bytes: int | None = None, block_seconds: float | None = None
+    ) -> QueueInfo:
+        return await self._administration.update(name, block_bytes, block_seconds)
+
+    async def delete_queue(
+        self, name: str, *, grace_seconds: float | None = None, dry_run: bool = False
+    ) -> Deletion:
+        return await self._administration.delete(name, grace_seconds, dry_run)
+
+    async def undelete_queue(self, name: str) -> QueueInfo:
+        return await self._administration.undelete(name)
+
+    async def status(self) -> list[NodeStatus]:
+        return [await self._desk.tell(self.gauges(), await self.lags())]
 
     # Subscribers ----------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         OutOfRange,
         Unavailable,
     )
-    from hotstore.port import BlockInfo, QueueInfo, Receipt, Resolved, SubscriberInfo
+    from hotstore.port import BlockInfo, Deletion, NodeStatus, QueueInfo, Receipt, Resolved, SubscriberInfo
     from hotstore.settings import HotSettings
     from jjq import aio
     from jjq.blocking import Client, Producer, Replay, Subscription, connect, open
@@ -40,7 +40,9 @@ _HOMES = {
         "OutOfRange", "Unavailable",
     ),
     "coldstore.objects.settings": ("S3Settings",),
-    "hotstore.port": ("BlockInfo", "QueueInfo", "Receipt", "Resolved", "SubscriberInfo"),
+    "hotstore.port": (
+        "BlockInfo", "Deletion", "NodeStatus", "QueueInfo", "Receipt", "Resolved", "SubscriberInfo",
+    ),
     "hotstore.settings": ("HotSettings",),
     "jjq.blocking": ("Client", "Producer", "Replay", "Subscription", "connect", "open"),
     "jjq.remote.settings": ("ClientTls",),
@@ -53,6 +55,7 @@ __all__ = [
     "ClientTls",
     "Conflict",
     "DataLoss",
+    "Deletion",
     "Denied",
     "Element",
     "Exhausted",
@@ -60,6 +63,7 @@ __all__ = [
     "HotSettings",
     "InvalidInput",
     "JjqError",
+    "NodeStatus",
     "NotFound",
     "OutOfRange",
     "Producer",

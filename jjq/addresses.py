@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 from coldstore.shared.errors import InvalidInput
 from jjq.limits import PORT
 
@@ -12,3 +14,23 @@ def split_address(address: str, what: str) -> tuple[str, int]:
     if not colon or not host or not port.isdigit() or int(port) > 65_535 or (":" in host and host[0] != "["):
         raise InvalidInput(f"{what} {address!r} is not HOST:PORT; write for instance 127.0.0.1:{PORT}")
     return host.strip("[]"), int(port)
+
+
+def check_free(address: str, what: str) -> None:
+    """`InvalidInput` if nobody can listen there now: before anything is made that would be left behind."""
+    host, port = split_address(address, what)
+    try:
+        for family, kind, _, _, place in socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        ):
+            with socket.socket(family, kind) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(place)
+    except OSError:
+        raise cannot_listen(address) from None
+
+
+def cannot_listen(address: str) -> InvalidInput:
+    return InvalidInput(
+        f"cannot listen on {address}: the address is in use, or not of this machine; choose another"
+    )

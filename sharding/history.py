@@ -52,18 +52,26 @@ class History:
         cold = await self._queue(queue, None)
         return [_info(queue, block) for block in cold.list_blocks()]
 
+    def _again(self, name: str, known: ColdQueue, needed: int | None) -> ColdQueue:
+        """In a worker thread: a queue that was opened before, unless it was deleted meanwhile."""
+        settings = self._cold.find(name)
+        if settings is None or (settings.id, settings.deleted) != (known.settings.id, None):
+            return self._cold.open_queue(name)
+        if needed is None or needed > known.next_offset:
+            known.refresh()
+        return known
+
     async def _queue(self, name: str, needed: int | None) -> ColdQueue:
         """The queue, opened; looked at again if it may have more than we know and that is `needed`."""
-        found = self._open.get(name)
-        if found is None:
+        known = self._open.get(name)
+        if known is None:
             found = await self._runner.run(lambda: self._cold.open_queue(name))
-            self._open[name] = found
-            while len(self._open) > HISTORY_QUEUES_MAX:
-                self._open.popitem(last=False)
-        elif needed is None or needed > found.next_offset:
-            await self._runner.run(found.refresh)
-        if name in self._open:
-            self._open.move_to_end(name)
+        else:
+            found = await self._runner.run(lambda: self._again(name, known, needed))
+        self._open[name] = found
+        self._open.move_to_end(name)
+        while len(self._open) > HISTORY_QUEUES_MAX:
+            self._open.popitem(last=False)
         return found
 
 

@@ -138,6 +138,7 @@ async def open_member(
             claims,
             witness,
             lock.is_in_place,
+            settings.node,
         )
         if settings.journal == "s3":
             engine.committer.every_seconds = settings.flush_seconds

@@ -150,18 +150,14 @@ class NodeOwnership:
 
     async def lost_by(self, node: str) -> Sequence[Lost]:
         found = await self._runner.run(lambda: self._tenure(node))
+        self._check_dead(found, node)
         if found.tenure.journal == "s3":
             return ()
         return await self._runner.run(lambda: [self._lost(each.shards) for each in self._owned_by(node)])
 
     async def take_over(self, node: str, *, accept_loss: bool = False) -> Takeover:
-        if node == self.node:
-            raise Conflict(f"this is node {node}, and it lives: ask another node")
         found = await self._runner.run(lambda: self._tenure(node))
-        if found.tenure.state == "open" and not self._keeper.is_dead(node):
-            raise Conflict(
-                f"node {node} is alive, or was moments ago: wait, or stop it and wait for its lease"
-            )
+        self._check_dead(found, node)
         journal = found.tenure.journal
         if journal == "disk" and not accept_loss:
             lost = await self.lost_by(node)
@@ -177,6 +173,14 @@ class NodeOwnership:
             return Takeover(node, journal, tuple(moved), ())
         moved, lost = await self._runner.run(lambda: self._take_disk(node))
         return Takeover(node, journal, tuple(moved), tuple(lost))
+
+    def _check_dead(self, found: Found, node: str) -> None:
+        if node == self.node:
+            raise Conflict(f"this is node {node}, and it lives: ask another node")
+        if found.tenure.state == "open" and not self._keeper.is_dead(node):
+            raise Conflict(
+                f"node {node} is alive, or was moments ago: wait, or stop it and wait for its lease"
+            )
 
     # In a worker thread -----------------------------------------------------------------------------
 

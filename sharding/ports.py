@@ -73,7 +73,10 @@ class Ownership(Protocol):
         ...
 
     async def lost_by(self, node: str) -> Sequence[Lost]:
-        """What a takeover of `node` would lose; nothing where its journal is on object storage."""
+        """What a takeover of `node` would lose; nothing where its journal is on object storage.
+
+        `Conflict` while the node is alive: then nothing is to be taken over.
+        """
         ...
 
     async def take_over(self, node: str, *, accept_loss: bool = False) -> Takeover:

@@ -39,6 +39,21 @@ class Draft:
         """The elements with offsets `start`..`end` (exclusive)."""
         return _measured(self.table.slice(start - self.first, end - start), start)
 
+    def head(self, size: int) -> Draft:
+        """The first elements, of about `size` bytes; at least one, and all where there is no more."""
+        if size >= self.raw_bytes:
+            return self
+        low, high = 1, self.count  # the first count whose elements have as much
+        while low < high:
+            middle = (low + high) // 2
+            if batch.raw_bytes(self.table.slice(0, middle)) >= size:
+                high = middle
+            else:
+                low = middle + 1
+        over = batch.raw_bytes(self.table.slice(0, low)) - size
+        under = size - batch.raw_bytes(self.table.slice(0, low - 1))
+        return self.cut(self.first, self.first + (low if low == 1 or over <= under else low - 1))
+
 
 def draft(elements: pa.RecordBatch | pa.Table, content: Content) -> Draft:
     """A draft of `elements`, or `InvalidInput` that names the position at fault."""

@@ -14,6 +14,7 @@
     cluster/tenures/_lone.json                           the same of a server that is alone: it has the store
     journals/<node>/<seq:020d>                           journal on object storage
     journal.json, cluster/journals/<node>.json           how far a journal on a disk goes; of a lone server, of a node
+    deletions/<name>.json                                a queue that was deleted: its files are to be removed
 
 Twenty digits hold every int64, so keys sort as offsets do. `final` sorts before `young`.
 """
@@ -33,6 +34,7 @@ TENURES: Final = "cluster/tenures/"
 QUEUES: Final = "queues/"
 NODES: Final = "cluster/nodes/"
 LONE: Final = "_lone"  # in place of a name: the server that is alone; no node can have this name
+DELETIONS: Final = "deletions/"
 
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{limits.NAME_CHARS_MAX - 1}}}")
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=@+-]*")
@@ -45,6 +47,7 @@ _JOURNAL = re.compile(r"journals/[^/]+/(\d{20})")
 _TENURE = re.compile(r"cluster/tenures/(.+)\.json")
 _QUARANTINED = re.compile(r"queues/[^/]+/quarantine/(\d{20})\.parquet\.[0-9a-f]+")
 _ROLLUP = re.compile(r"queues/[^/]+/index/(\d{20})-(\d{20})\.arrow")
+_DELETION = re.compile(r"deletions/(.+)\.json")
 _NODE = re.compile(r"cluster/nodes/([^/]+)\.json")
 
 
@@ -248,3 +251,13 @@ def journal_sequence(key: str) -> int | None:
     """The number of a journal object, else None."""
     match = _JOURNAL.fullmatch(key)
     return int(match[1]) if match else None
+
+
+def deletion(name: str) -> str:
+    return f"{DELETIONS}{check_name(name)}.json"
+
+
+def deletion_queue(key: str) -> str | None:
+    """The queue of whose deletion this key tells, else None."""
+    match = _DELETION.fullmatch(key)
+    return match[1] if match and is_name(match[1]) else None

@@ -1,16 +1,19 @@
 """Queue settings: the document that creates a queue and says how its blocks are cut.
 
-queues/<name>/queue.json, put-if-absent, so that a name is taken once and for ever
+queues/<name>/queue.json, put-if-absent, so that a name is taken once; changed by compare-and-swap only
 
 {"block_bytes":67108864,       a block is sealed at this size (Arrow bytes) …
  "block_seconds":300.0,        … or at this age
  "check":"<hex>",              see document.py
  "content":"bytes",            bytes | text | json: the type of value
  "created":1767225600000000,   microseconds since 1970
+ "deleted":{…},                only of a deleted queue: when, until when it is kept, how far it is gone (deletion.py)
  "format":1,
  "id":"<32 hex digits>",       stands in every file of the queue
  "importing":{…},              only while an import fills the queue: nobody else may use it (importing.py)
- "name":"orders"}
+ "name":"orders",
+ "replaces":"<32 hex digits>", only of a queue that took the name of a deleted one: the id of that
+ "state":"00…01-<digest>.json"} only after a deletion by a node that is alone: subscribers and producers, under state/
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from coldstore.layout import paths, sealed_json
 from coldstore.shared import limits
@@ -41,8 +44,18 @@ class Importing:
 
 
 @dataclass(frozen=True, slots=True)
+class Deleted:
+    """Since when a queue is deleted, until when it can be brought back, and what has become of its files."""
+
+    at_us: int
+    until_us: int
+    files: Literal["kept", "going", "gone"] = "kept"
+    gone_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class QueueSettings:
-    """What a queue is; fixed when it is created."""
+    """What a queue is; all but the size and age of its blocks is fixed when it is created."""
 
     name: str
     id: str
@@ -51,6 +64,9 @@ class QueueSettings:
     block_seconds: float = limits.BLOCK_SECONDS_DEFAULT
     created_us: int = 0
     importing: Importing | None = None
+    deleted: Deleted | None = None
+    state: str | None = None
+    replaces: str | None = None  # id of the deleted queue whose name this one took
 
     def agrees_with(self, other: QueueSettings) -> bool:
         """Whether both ask for the same queue; identity and time of creation are not asked for."""
@@ -95,6 +111,12 @@ def encode(settings: QueueSettings) -> bytes:
     }
     if settings.importing is not None:
         fields["importing"] = asdict(settings.importing)
+    if settings.deleted is not None:
+        fields["deleted"] = asdict(settings.deleted)
+    if settings.state is not None:
+        fields["state"] = settings.state
+    if settings.replaces is not None:
+        fields["replaces"] = settings.replaces
     return sealed_json.seal(fields, FORMAT)
 
 
@@ -110,6 +132,9 @@ def decode(data: bytes | memoryview, key: str) -> QueueSettings:
             block_seconds=fields["block_seconds"],
             created_us=fields["created"],
             importing=Importing(**fields["importing"]) if "importing" in fields else None,
+            deleted=Deleted(**fields["deleted"]) if "deleted" in fields else None,
+            state=fields.get("state"),
+            replaces=fields.get("replaces"),
         )
         check_settings(settings)
     except (KeyError, TypeError, InvalidInput) as error:

@@ -43,6 +43,7 @@ from coldstore.layout import metadata, paths, queue_settings, sealed_json
 from coldstore.layout.metadata import BlockMetadata
 from coldstore.layout.queue_settings import Importing, QueueSettings
 from coldstore.objects.port import ObjectStore
+from coldstore.queue import deletion
 from coldstore.shared import failpoint
 from coldstore.shared.errors import Conflict, DataLoss, NotFound
 
@@ -112,6 +113,8 @@ def begin(
                 return ticket
             continue
         there = queue_settings.decode(found.data, key)
+        if there.deleted is not None:
+            raise Conflict(f"{deletion.told(there)}; import under another name, or create the queue first")
         _check_same(there, wanted, asked)
         ticket = _taken_over(objects, there, token) or _idle(objects, there, token, idle)
         with suppress(Conflict):

@@ -60,6 +60,10 @@ class ColdQueue:
     def settings(self) -> QueueSettings:
         return self._shelf.settings
 
+    def use(self, settings: QueueSettings) -> None:
+        """The queue's settings were changed: cut blocks by these from now on."""
+        self._shelf.settings = settings
+
     @property
     def name(self) -> str:
         return self._shelf.name
@@ -163,9 +167,10 @@ class ColdQueue:
         """Commit elements that continue the queue, and return the blocks that now hold them.
 
         `final`: as a final block, together with the young blocks before it, unless these are being
-        merged just now; else as a young one. It is one block unless a previous owner left a shorter one
-        with the same elements. After `Unavailable` try again with the same elements: what was committed
-        is recognised. After `Fenced` open the queue again, and go on only if it is still yours.
+        merged just now; else as a young one. Several blocks, if one would be much larger than was asked for,
+        or if a previous owner left a shorter one with the same elements. After `Unavailable` try again with
+        the same elements: what was committed is recognised. After `Fenced` open the queue again, and go on
+        only if it is still yours.
         """
         new = draft.draft(elements, self.settings.content)
         final = self._clear().in_the_way or final
@@ -181,15 +186,17 @@ class ColdQueue:
     def _write_all(self, new: Draft, final: bool, epoch: int) -> list[BlockMetadata]:
         committed: list[BlockMetadata] = []
         with self._writing:
-            for _ in range(_LOOKS):
+            looks = 0
+            while looks < _LOOKS:
                 # What is left beside a block that we adopted may be too small to be final for ever.
-                big = not committed or new.raw_bytes >= self.settings.block_bytes
+                big = not committed or merge.is_enough(new.raw_bytes, self.settings.block_bytes)
                 step = self._write(new, final and big, self._writer(epoch))
                 committed += step
                 if step and step[-1].next >= new.next:
                     return committed
                 if step:
                     new = new.cut(step[-1].next, new.next)
+                looks = 0 if step else looks + 1
         raise Conflict(
             f"queue {self.name} keeps changing: open it again, and go on only if it is still yours"
         )
@@ -234,14 +241,23 @@ class ColdQueue:
 
     def _write_young(self, new: Draft, writer: Writer) -> BlockMetadata:
         blocks = self._blocks
+        new = new.head(merge.share(new.raw_bytes, self.settings.block_bytes))
         block = commit.commit_young(self._shelf, new, blocks.last, blocks.final_next, writer)
         self._show(block)
         return block
 
     def _write_final(self, new: Draft, writer: Writer) -> BlockMetadata:
         self._merge_full(writer.epoch)
+        before = merge.total_bytes(self._blocks.young)
+        share = merge.share(before + new.raw_bytes, self.settings.block_bytes)
+        if share < before + new.raw_bytes and merge.is_enough(before, self.settings.block_bytes):
+            with suppress(Blocked):  # the young ones make a block of their own
+                self._merge_front(writer.epoch)
+                before = merge.total_bytes(self._blocks.young)
+                share = merge.share(before + new.raw_bytes, self.settings.block_bytes)
         if self._blocks.next_offset != new.first:
             raise Moved
+        new = new.head(max(1, share - before))
         end, avoided = new.next, self._clear().avoided
         while end in avoided:
             end -= 1

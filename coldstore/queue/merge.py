@@ -1,11 +1,13 @@
 """Merging young blocks: when it is due, and which of them make the next final block.
 
 Always from the front, so that `data/` stays a gapless prefix; never a young block in part; never
-more than about one block's worth at a time, so that memory stays bounded.
+more than about one block's worth at a time, so that memory stays bounded, and blocks are about as large as
+was asked for.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
@@ -28,16 +30,34 @@ def front(
     young: Sequence[BlockMetadata], block_bytes: int | None, avoided: AbstractSet[int] = frozenset()
 ) -> Sequence[BlockMetadata]:
     """The shortest run of young blocks from the front that fills a block, or all of them (without `block_bytes`
-    always). None ends at an offset that is `avoided`: no final block may begin there (quarantine.py)."""
+    always). The last of them stays out if it were too much, and the others are enough.
+
+    The run never ends at an offset that is `avoided`: no final block may begin there (quarantine.py).
+    """
     taken = allowed = 0
     for count, block in enumerate(young, start=1):
-        taken += block.raw_bytes
+        before, taken = taken, taken + block.raw_bytes
+        if block_bytes is not None and allowed:
+            too_much = taken > limits.BLOCK_SHARE_MAX * block_bytes
+            if too_much and is_enough(before, block_bytes):
+                break
         if block.next in avoided:
             continue
         allowed = count
         if block_bytes is not None and taken >= block_bytes:
             break
     return young[:allowed]
+
+
+def is_enough(size: int, block_bytes: int) -> bool:
+    """Whether so many bytes may be a final block by themselves."""
+    return size >= limits.BLOCK_SHARE_MIN * block_bytes
+
+
+def share(size: int, block_bytes: int) -> int:
+    """What one block takes of so many bytes: all, or an equal part that is nearest to the size asked for."""
+    parts = max(1, round(size / block_bytes), math.ceil(size / (limits.BLOCK_SHARE_MAX * block_bytes)))
+    return math.ceil(size / parts)
 
 
 def total_bytes(young: Sequence[BlockMetadata]) -> int:

@@ -52,6 +52,17 @@ SHARDING_NAMES: tuple[str, ...] = (
     "move.adopted",
 )
 
+# Of a queue that is deleted, in order; deletion.py and hotstore.lifecycle.administration.
+DELETION_NAMES: tuple[str, ...] = (
+    "delete.retired",
+    "delete.noted",
+    "delete.marked",
+    "delete.left",
+    "purge.begun",
+    "purge.file_deleted",
+    "purge.done",
+)
+
 # Not in a server's life: of an import (importing.py), in order.
 IMPORT_NAMES: tuple[str, ...] = (
     "import.begun",
@@ -61,6 +72,8 @@ IMPORT_NAMES: tuple[str, ...] = (
     "import.rolled_up",
     "import.shown",
 )
+
+_ALL: tuple[str, ...] = (*NAMES, *SHARDING_NAMES, *DELETION_NAMES, *IMPORT_NAMES)
 
 _armed: dict[str, tuple[int, Callable[[str], None]]] = {}
 
@@ -78,7 +91,7 @@ ACTIONS: Mapping[str, Callable[[str], None]] = {"kill": _kill, "raise": _raise}
 
 def arm(name: str, nth: int = 1, action: str | Callable[[str], None] = "raise") -> None:
     """Let the `nth` time that `name` is reached run `action`, once."""
-    if name not in (*NAMES, *SHARDING_NAMES, *IMPORT_NAMES) or nth < 1:
+    if name not in _ALL or nth < 1:
         raise InvalidInput(
             f"no fail point {name!r} at {nth}; the names are {', '.join(NAMES)}, counted from 1"
         )
@@ -112,7 +125,7 @@ def reach(name: str) -> None:
     """Say that execution is at `name`; runs what was armed there."""
     if not _armed:
         return
-    check(name in (*NAMES, *SHARDING_NAMES, *IMPORT_NAMES), f"unregistered fail point {name}")
+    check(name in _ALL, f"unregistered fail point {name}")
     if name in _armed:
         nth, action = _armed[name]
         if nth > 1:

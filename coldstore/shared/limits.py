@@ -33,6 +33,10 @@ READ_BATCH_BYTES: Final = 4 * MIB  # what one reply, or one step of a replay, ai
 BLOCK_BYTES_MIN: Final = 64 * KIB
 BLOCK_BYTES_DEFAULT: Final = 64 * MIB
 BLOCK_BYTES_MAX: Final = 1 * GIB
+# A block that would have more, or a final one that would have less, of the size that was asked for is cut or
+# merged, where elements and young blocks allow: the largest element is larger than the smallest block.
+BLOCK_SHARE_MAX: Final = 1.25
+BLOCK_SHARE_MIN: Final = 0.5
 BLOCK_SECONDS_MIN: Final = 1.0
 BLOCK_SECONDS_DEFAULT: Final = 300.0
 BLOCK_SECONDS_MAX: Final = 7 * 86_400.0
@@ -44,6 +48,12 @@ SWEEP_GRACE_SECONDS: Final = 86_400.0  # a Spark job may go on reading merged yo
 FINAL_BYTES_MAX: Final = 2 * (BLOCK_BYTES_MAX + BATCH_BYTES_MAX)  # young elements and new ones in one block
 BACKUP_BYTES_AHEAD: Final = 256 * MIB  # blocks that a backup holds in memory, or one if it is larger
 METADATA_BYTES_MAX: Final = 64 * KIB
+DELETE_GRACE_SECONDS: Final = 7 * 86_400.0  # a deleted queue can be brought back for so long
+DELETE_GRACE_SECONDS_MAX: Final = 3_650 * 86_400.0
+# Who removes the files of a deleted queue looks this often whether that is still to be done. The name is free
+# much later, so that whoever is slow, or was suspended, has seen by then that it is done.
+PURGE_LOOK_SECONDS: Final = 60.0
+NAME_REST_SECONDS: Final = 3_600.0
 CODEC_THREADS_MAX: Final = 4  # for one block; more of them would starve those who serve
 
 # Roll-ups: ROLLUP_BLOCKS, × ROLLUP_FANOUT, × ROLLUP_FANOUT² … blocks in one object
@@ -57,8 +67,10 @@ OBJECT_BACKOFF_SECONDS_MAX: Final = 2.0
 
 check(ELEMENT_BYTES_MAX <= BATCH_BYTES_MAX, "an element must fit into a batch")
 check(BATCH_BYTES_MAX < MESSAGE_BYTES_MAX, "a batch and its framing must fit into a message")
+check(2 * BLOCK_SHARE_MIN <= BLOCK_SHARE_MAX, "what is too much for one block must fill two")
 check(BLOCK_BYTES_MIN <= BLOCK_BYTES_DEFAULT <= BLOCK_BYTES_MAX, "block sizes contradict")
 check(BLOCK_BYTES_MAX + BATCH_BYTES_MAX < 2 * GIB, "a block's values must fit 32-bit Arrow offsets")
 check(BLOCK_SECONDS_MIN <= BLOCK_SECONDS_DEFAULT <= BLOCK_SECONDS_MAX, "block ages contradict")
 check(ROW_GROUP_BYTES <= BLOCK_BYTES_DEFAULT, "a row group must fit into a block")
+check(10 * PURGE_LOOK_SECONDS <= NAME_REST_SECONDS, "a name would be free while its old files are removed")
 check(OBJECT_BACKOFF_SECONDS <= OBJECT_BACKOFF_SECONDS_MAX <= OBJECT_RETRY_SECONDS, "backoff exceeds budget")

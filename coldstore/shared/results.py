@@ -8,6 +8,7 @@ names are unique in a queue.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, get_args
@@ -54,6 +55,39 @@ class Loss:
     def count(self) -> int:
         """How many elements are known to be lost."""
         return sum(end - first for first, end in self.ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A queue that was deleted, and until when it can be brought back."""
+
+    queue: str
+    id: str
+    deleted_us: int
+    until_us: int
+
+    @property
+    def deleted(self) -> datetime:
+        return from_us(self.deleted_us)
+
+    @property
+    def until(self) -> datetime:
+        return from_us(self.until_us)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """How one node is. `figures` are those of its metrics, by name, units last: `journal_bytes`, …"""
+
+    node: str  # empty: it is alone
+    version: str
+    uptime_seconds: float
+    figures: Mapping[str, float]
+    lag_elements: int = 0  # of the subscriber that is most elements behind
+    lag_seconds: float = 0.0  # of the one that is longest behind, which may be another
+    cold_seconds: float = 0.0  # what a small question to the cold store took
+    cold_error: str = ""  # why it has no answer; empty: it has
+    error: str = ""  # why the node itself has none; empty: it has
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ A journal record is a kind and a payload. Integers are little-endian.
     SEALED     n × (queue u64 · cold offset i64): what lies before is in the cold store
     QUEUES, SUBSCRIBERS, GONE, PRODUCERS, LEFT
                JSON arrays of rows; each row replaces what was known of its number. LEFT names queues that
-               another node serves from now on. A QUEUES row ends with the epoch and the standing of the
-               queue where this node is one of several
+               another node serves from now on, or that were deleted. A QUEUES row ends with the epoch and
+               the standing of the queue where this node is one of several, or the queue is about to leave
     DOUBTS     rows (queue, name, cause): the queue may have lost elements, and takes no pushes; no cause: that
                was settled. Queue 0: a queue of this name that the journal does not know any more
     FILLED     rows (queue, first, next, time): an operator gave these elements up (placeholders.py). Both kinds

@@ -1,10 +1,11 @@
-"""A queue that leaves for another node: closed, sealed, its state taken down; then it stays or goes.
+"""A queue that leaves, for another node or for good: closed, sealed, its state taken down; then it stays or goes.
 
     begin   an entry in the journal says LEAVING: what was accepted before is in the same group or in one
             before it, what comes later is refused for certain; new requests wait at the gate
             everything is sealed; the state is all that the next owner needs besides the cold store
     stay    nothing has happened, but for a pause
-    leave   the next owner is named in the queue's shards document: forget the queue here
+    leave   the next owner is named in the queue's shards document, or `queue.json` says that the queue is
+            deleted: forget the queue here
 
 A process that dies after `begin` finds the queue LEAVING in its journal and asks, when it is next asked
 for it, whose it is by now (owners.py).
@@ -15,7 +16,7 @@ from __future__ import annotations
 import asyncio
 
 from coldstore.shared import failpoint
-from coldstore.shared.errors import Fenced
+from coldstore.shared.errors import Fenced, JjqError
 from hotstore.journal import records
 from hotstore.journal.port import Record
 from hotstore.lifecycle.seal import Sealer
@@ -41,8 +42,11 @@ class Departures:
         self._blocks = blocks
         self._small_bytes = small_bytes
 
-    async def begin(self, name: str, to: str) -> tuple[HotQueue, QueueState]:
-        """Close the queue and seal all of it. Follow with `stay` or `leave`, whatever happens."""
+    async def begin(self, name: str, why: JjqError) -> tuple[HotQueue, QueueState]:
+        """Close the queue and seal all of it. Follow with `stay` or `leave`, whatever happens.
+
+        `why` is told to those whose requests come too late.
+        """
         queue = await self._registry.queue(name)
         if queue.doubt is not None:  # another node would not know of it
             raise queue.doubt.with_traceback(None)
@@ -54,7 +58,7 @@ class Departures:
             raise Fenced(f"queue {name} is being handed over already: ask again who serves it")
         queue.open, queue.gate = False, asyncio.get_running_loop().create_future()
         try:
-            await commit_state(self._committer, lambda: _bar(queue, to))
+            await commit_state(self._committer, lambda: _bar(queue, why))
             failpoint.reach("move.intended")
             await self._sealer.seal(queue)
             failpoint.reach("move.sealed")
@@ -72,14 +76,14 @@ class Departures:
         finally:
             self._decided(queue)
 
-    async def leave(self, queue: HotQueue, to: str) -> None:
-        """Another node serves it: forget it."""
+    async def leave(self, queue: HotQueue, why: JjqError) -> None:
+        """Another node serves it, or it is deleted: forget it. `why` is told to those who wait for elements."""
         number = queue.number
         for subscriber in self._registry.of(queue).values():
             self._blocks.leave(subscriber)
         self._registry.forget(number)
         self._decided(queue)
-        queue.end_waits(moved(queue.name, to))
+        queue.end_waits(why)
         await commit_state(self._committer, lambda: [records.rows(records.LEFT, [[number]])])
         failpoint.reach("move.left")
 
@@ -108,6 +112,6 @@ def moved(name: str, to: str) -> Fenced:
     return Fenced(f"queue {name} is served by node {to}: go there", owner=to)
 
 
-def _bar(queue: HotQueue, to: str) -> list[Record]:
-    queue.standing, queue.barred = records.LEAVING, moved(queue.name, to)
+def _bar(queue: HotQueue, why: JjqError) -> list[Record]:
+    queue.standing, queue.barred = records.LEAVING, why
     return [records.rows(records.QUEUES, [queue.row()])]

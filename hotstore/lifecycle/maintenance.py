@@ -50,6 +50,7 @@ class Parts:
     usage: Usage
     free_bytes: Callable[[], int]
     look_at_journal: LookAtJournal
+    sweep_deleted: Callable[[], list[str]]
 
 
 class Maintenance:
@@ -172,6 +173,13 @@ class Maintenance:
             cold = queue.cold
             if cold is not None and queue.damage is None:
                 await self._alone(queue, cold.sweep)
+        try:
+            gone = await self._parts.runner.run(self._parts.sweep_deleted)
+        except JjqError as error:
+            log.warning("files of deleted queues: %s", error)
+            return
+        for name in gone:
+            log.info("queue %s was deleted, and its files are removed", name)
 
     async def _alone(self, queue: HotQueue, work: Callable[[], T]) -> T | None:
         """What fails for one queue is not the others' business."""

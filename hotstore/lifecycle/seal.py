@@ -21,7 +21,7 @@ from hotstore.journal import records
 from hotstore.queue.moves import commit_state
 from hotstore.queue.queue import HotQueue
 from hotstore.queue.subscriber import Subscriber
-from hotstore.queue.tail import TailBlock
+from hotstore.queue.tail import TailBlock, fills
 from hotstore.read.hot_blocks import HotBlocks, one_batch
 from hotstore.runner import Runner
 from hotstore.write.committer import Committer
@@ -142,7 +142,7 @@ class Sealer:
             raise DataLoss(f"queue {queue.name} has no cold store")
         table = block.table()
         self.may_store()
-        cold.write_block(table, final=block.bytes >= queue.settings.block_bytes, epoch=queue.epoch)
+        cold.write_block(table, final=fills(block, table, queue.settings.block_bytes), epoch=queue.epoch)
         return one_batch(table) if self._readers(queue, block) else None
 
     def _readers(self, queue: HotQueue, block: TailBlock) -> list[Subscriber]:

@@ -33,6 +33,14 @@ class Claim:
     earlier: bool = False  # it was this node's before this run already, so its journal should have named it
 
 
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """A queue about to be deleted: its epoch from now on, and the name of its state if `queue.json` is to have it."""
+
+    epoch: int
+    state: str | None = None
+
+
 class Owners(Protocol):
     """Knows who serves which queue."""
 
@@ -48,6 +56,13 @@ class Owners(Protocol):
         """Whether a queue that the journal has with this epoch must be confirmed before it is served."""
         ...
 
+    async def retire(self, queue: str, epoch: int, state: QueueState) -> Retired | None:
+        """Before a queue of ours is deleted: keep its state for who claims it, should it be brought back.
+
+        None: there is no place for such things here, keep it beside the queue.
+        """
+        ...
+
 
 class Alone:
     """The only node there is: every queue is its own, and nobody needs to be asked."""
@@ -60,3 +75,6 @@ class Alone:
 
     def doubts(self, epoch: int) -> bool:
         return False
+
+    async def retire(self, queue: str, epoch: int, state: QueueState) -> Retired | None:
+        return None

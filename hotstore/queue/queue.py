@@ -17,7 +17,7 @@ import pyarrow as pa
 from coldstore.layout.queue_settings import QueueSettings
 from coldstore.queue.cold_queue import ColdQueue
 from coldstore.shared.clock import Clock
-from coldstore.shared.errors import Conflict, DataLoss, Fenced, JjqError
+from coldstore.shared.errors import Conflict, DataLoss, JjqError, NotFound
 from hotstore.journal import records
 from hotstore.journal.port import Record
 from hotstore.port import QueueInfo
@@ -57,7 +57,7 @@ class HotQueue:
         self.open = False  # requests are served; else they go through the registry, and may have to wait
         self.epoch = 0  # of this node's tenure; 0 where it is the only node
         self.standing = records.SETTLED
-        self.barred: Fenced | None = None  # set while another node is about to serve it: nothing is written
+        self.barred: JjqError | None = None  # set while it is about to leave: why nothing is written
         self.gate: asyncio.Future[None] | None = None  # done when it is decided who serves the queue
         self.first = 0
         self.next = 0
@@ -102,7 +102,7 @@ class HotQueue:
                     f"queue {self.name}: the push expected offset {entry.expected} but the next is "
                     f"{stage.end}; read what was added, then decide"
                 )
-        except Conflict as error:
+        except (Conflict, NotFound) as error:
             entry.error = error
             return
         if entry.twin is not None:
@@ -312,6 +312,12 @@ class HotQueue:
     def now(self) -> float:
         return self._clock.monotonic()
 
+    def use(self, settings: QueueSettings) -> None:
+        """Cut blocks by these from now on."""
+        self.settings = settings
+        if self.cold is not None:
+            self.cold.use(settings)
+
     def freeze(self) -> None:
         """End the hot-hot block and begin the next one."""
         if len(self.tail):
@@ -365,7 +371,7 @@ class HotQueue:
         return [
             self.number, s.name, s.id, s.content, s.block_bytes, s.block_seconds, s.created_us,
             max(self.next, self.promised), self.cold_offset, self.last_us,
-            *([self.epoch, self.standing] if self.epoch else []),
+            *([self.epoch, self.standing] if self.epoch or self.standing else []),
         ]  # fmt: skip
 
 

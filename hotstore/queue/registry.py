@@ -15,12 +15,14 @@ from contextlib import suppress
 from coldstore.layout.paths import check_name
 from coldstore.layout.queue_settings import QueueSettings
 from coldstore.queue.cold_queue import ColdQueue
+from coldstore.queue.deletion import has_ended
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import DataLoss, Fenced, InvalidInput, JjqError, NotFound
 from coldstore.store import ColdStore
 from hotstore.journal import records
 from hotstore.journal.witness import Exposed
 from hotstore.limits import EXPECTED_QUEUES_MAX
+from hotstore.queue import state_document
 from hotstore.queue.arrival import arrive
 from hotstore.queue.holes import RECORDS_LOST, reconcile
 from hotstore.queue.moves import chunks, commit_state
@@ -46,7 +48,7 @@ class Registry:
         usage: Usage,
         owners: Owners | None = None,
     ) -> None:
-        self._owners = owners or Alone()
+        self.owners = owners or Alone()
         self._cold = cold
         self._committer = committer
         self._runner = runner
@@ -219,17 +221,16 @@ class Registry:
             raise NotFound(f"queue {queue_name} has no subscriber {name}: create it, or correct the name")
         return found
 
-    async def create(self, settings: QueueSettings) -> HotQueue:
+    async def create(
+        self, name: str, content: str, block_bytes: int | None, block_seconds: float | None
+    ) -> HotQueue:
         """Create the queue in the cold store, which makes its name unique, and open it."""
         await self._runner.run(
             lambda: self._cold.create_queue(
-                settings.name,
-                content=settings.content,
-                block_bytes=settings.block_bytes,
-                block_seconds=settings.block_seconds,
+                name, content=content, block_bytes=block_bytes, block_seconds=block_seconds
             )
         )
-        return await self.queue(settings.name)
+        return await self.queue(name)
 
     async def discover(self) -> None:
         """Learn the names of all queues in the cold store: a new node, or one that lost its disk."""
@@ -237,6 +238,8 @@ class Registry:
             found = await self._runner.run(self._cold.list_queues)
         except DataLoss:
             found = await self._runner.run(self._readable)
+        for settings in [each for each in found if each.state is not None]:
+            await self.queue(settings.name)  # brought back by undelete, and its subscribers are not here yet
         fresh = [self._fresh(settings) for settings in found if settings.name not in self.queues]
         for some in chunks(fresh):
             rows = [queue.row() for queue in some]
@@ -299,9 +302,9 @@ class Registry:
     async def _open(self, name: str) -> HotQueue:
         while (known := self.queues.get(name)) is not None and known.gate is not None:
             await asyncio.shield(known.gate)  # it is being handed over: soon another node's, or ours again
-        if known is not None and (known.standing == records.LEAVING or self._owners.doubts(known.epoch)):
+        if known is not None and (known.standing == records.LEAVING or self.owners.doubts(known.epoch)):
             known = await self._confirmed(known)
-        claim = await self._owners.claim(name) if known is None else None
+        claim = await self.owners.claim(name) if known is None else None
         try:
             # Only now, since the last owner's last blocks must be seen.
             cold = await self._runner.run(lambda: self._look(name))
@@ -321,12 +324,17 @@ class Registry:
         expected = self._expected.pop(name, None)
         if expected is not None:
             with suppress(DataLoss):  # if it is not what is there any more, look at it with fresh eyes
-                expected.refresh()
-                return expected
+                settings = self._cold.find(name)
+                if settings is not None and (settings.id, settings.deleted) == (expected.settings.id, None):
+                    expected.use(settings)
+                    expected.refresh()
+                    return expected
         return self._cold.open_queue(name)
 
     async def _reopened(self, queue: HotQueue, cold: ColdQueue) -> HotQueue:
         before = queue.unsealed_bytes
+        if cold.settings.id == queue.settings.id:
+            queue.settings = cold.settings  # the size of its blocks may have been changed
         reconcile(queue, cold, [subscriber.offset for subscriber in self.of(queue).values()])
         self._usage.unsealed_bytes += queue.unsealed_bytes - before
         self.blocks_changed(queue)
@@ -338,7 +346,9 @@ class Registry:
         fresh = self._fresh(cold.settings, earlier=claim.earlier)
         fresh.epoch = claim.epoch
         try:
-            await arrive(self, self._committer, fresh, claim.state)
+            objects = self._cold.objects
+            state = await self._runner.run(lambda: state_document.recall(objects, cold.settings, claim.state))
+            await arrive(self, self._committer, fresh, state)
         except JjqError:
             self.forget(fresh.number)
             raise
@@ -350,9 +360,12 @@ class Registry:
 
     async def _confirmed(self, queue: HotQueue) -> HotQueue | None:
         """A queue of which the journal is not sure whose it is; None if it has left, and may have returned."""
-        number = queue.number
+        if queue.standing == records.LEAVING and not queue.unsealed_bytes:
+            found = await self._runner.run(lambda: self._cold.find(queue.name))
+            if has_ended(found, queue.settings.id):
+                return await self._gone(queue, NotFound(f"queue {queue.name} was deleted"))
         try:
-            epoch = await self._owners.confirm(queue.name, queue.epoch)
+            epoch = await self.owners.confirm(queue.name, queue.epoch)
         except Fenced as error:
             if queue.standing != records.LEAVING:
                 queue.damage = DataLoss(
@@ -360,13 +373,17 @@ class Registry:
                     f"the data directory if that matters, and start this node with a new one"
                 )
                 raise
-            # All of it was sealed before it changed hands.
-            await commit_state(self._committer, lambda: [records.rows(records.LEFT, [[number]])])
-            self.forget(number)
-            return None
+            return await self._gone(queue, error)
         queue.epoch, queue.standing, queue.barred = epoch, records.SETTLED, None
         await commit_state(self._committer, lambda: [records.rows(records.QUEUES, [queue.row()])])
         return queue
+
+    async def _gone(self, queue: HotQueue, why: JjqError) -> HotQueue | None:
+        # All of it was sealed before it changed hands, or was deleted.
+        await commit_state(self._committer, lambda: [records.rows(records.LEFT, [[queue.number]])])
+        self.forget(queue.number)
+        queue.end_waits(why)
+        return None
 
 
 def in_order(names: Iterable[str], after: str, limit: int | None) -> list[str]:

@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from coldstore.queue.merge import is_enough
 from coldstore.shared import lists
-from coldstore.shared.batch import TIMESTAMP, payload_bytes, stamp_each
+from coldstore.shared.batch import TIMESTAMP, payload_bytes, raw_bytes, stamp_each
 from coldstore.shared.errors import check
 
 _GATHER = 32
@@ -185,6 +186,12 @@ class TailBlock:
                 times.append((kept, time))
         self._chunks[0] = _Chunk(chunk.payload.slice(offset - self._starts[0]), times, chunk.bytes)
         self._starts[0] = offset
+
+
+def fills(block: TailBlock, table: pa.Table, block_bytes: int) -> bool:
+    """Whether a frozen block may be a final one. Single pushes count more in the journal than in a file: a block
+    of them may be full there and much too small here, and is merged with the next ones."""
+    return block.bytes >= block_bytes and is_enough(raw_bytes(table), block_bytes)
 
 
 def cut(batch: pa.RecordBatch, max_bytes: int) -> pa.RecordBatch:

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from cyclopts import App, CycloptsError
 
 from coldstore.shared.errors import JjqError
-from jjq.cli import exits, node, pipeline, pop, push, queue, shard, subscriber
+from jjq.cli import config, exits, node, pipeline, pop, push, queue, shard, status, subscriber
 from jjq.cli.backup import backup, restore
 from jjq.cli.bench import bench
 from jjq.cli.release import release
@@ -36,8 +36,8 @@ def make_app() -> App:
     )
     for command in (
         serve, push.push, pop.pop, pop.peek, pop.tail, pop.replay, queue.blocks, verify, backup, restore,
-        release, bench,
-        queue.app, subscriber.app, node.app, shard.app, pipeline.app,
+        release, bench, status.ping, status.status, status.top,
+        queue.app, subscriber.app, node.app, shard.app, config.app, pipeline.app,
     ):  # fmt: skip
         app.command(command)
     app.register_install_completion_command(help="Install completion for your shell (bash, zsh or fish).")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from coldstore.shared.errors import InvalidInput
-from jjq.limits import OPERATOR_SECONDS, PORT
+from jjq.limits import CALL_SECONDS, PORT
 
 if TYPE_CHECKING:
     from jjq.blocking import Client
@@ -28,31 +28,35 @@ class Connection:
     server: Annotated[str, Parameter(env_var="JJQ_SERVER", group=_GROUP)] = f"127.0.0.1:{PORT}"
     """HOST:PORT of the server, or several with commas between."""
 
-    timeout: Annotated[float, Parameter(group=_GROUP)] = 10.0
+    timeout: Annotated[float, Parameter(group=_GROUP)] = CALL_SECONDS
     """Seconds that a call may take, with all its attempts."""
 
     tls_ca: Annotated[Path | None, Parameter(env_var="JJQ_TLS_CA", group=_GROUP)] = None
     """PEM file of the authority to trust; turns TLS on."""
 
-    tls_certificate: Annotated[Path | None, Parameter(env_var="JJQ_CLIENT_CERTIFICATE", group=_GROUP)] = None
+    # The variables of a client alone go first: a machine may have those of a server, too.
+    tls_certificate: Annotated[
+        Path | None, Parameter(env_var=["JJQ_CLIENT_CERTIFICATE", "JJQ_TLS_CERTIFICATE"], group=_GROUP)
+    ] = None
     """PEM file of our own certificate, for mTLS."""
 
-    tls_key: Annotated[Path | None, Parameter(env_var="JJQ_CLIENT_KEY", group=_GROUP)] = None
+    tls_key: Annotated[Path | None, Parameter(env_var=["JJQ_CLIENT_KEY", "JJQ_TLS_KEY"], group=_GROUP)] = None
     """PEM file of our certificate's key."""
 
     def open(self) -> Client:
         """A client; use it as a context manager."""
         from jjq.blocking import connect
 
-        return connect(self.server, timeout=self._timeout, tls=self._tls())
+        return connect(self.server, timeout=self._timeout, tls=self.tls())
 
     def operator(self) -> AbstractContextManager[BlockingOperator]:
         """An operator of the cluster."""
         from jjq.client.blocking_operator import operator
 
-        return operator(self.server, timeout=max(self._timeout, OPERATOR_SECONDS), tls=self._tls())
+        return operator(self.server, timeout=self._timeout, tls=self.tls())
 
-    def _tls(self) -> ClientTls | None:
+    def tls(self) -> ClientTls | None:
+        """How to talk to it; None: in the open."""
         from jjq.remote.settings import ClientTls
 
         if self.tls_ca is None and self.tls_certificate is None:

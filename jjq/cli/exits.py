@@ -34,6 +34,7 @@ ERROR: Final = 1
 USAGE: Final = 2
 DAMAGED: Final = 4
 CUT_OFF: Final = 8
+UNAVAILABLE: Final = 7
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 
@@ -44,8 +45,8 @@ _CODES: Final[dict[type[JjqError], int]] = {
     DataLoss: DAMAGED,
     Conflict: 5,
     Denied: 6,
-    Exhausted: 7,
-    Unavailable: 7,
+    Exhausted: UNAVAILABLE,
+    Unavailable: UNAVAILABLE,
 }
 
 

@@ -8,6 +8,7 @@ from cyclopts import App
 
 from jjq.cli.connection import HERE, AsJson, Connection, Flag
 from jjq.cli.output import bytes_text, print_fields, print_json, print_table
+from jjq.cli.samples import duration_text
 from jjq.cli.shard import carry_out, show_plan
 
 if TYPE_CHECKING:
@@ -24,9 +25,12 @@ def list_(*, json: AsJson = False, at: Connection = HERE) -> None:
     if json:
         print_json([_json(each) for each in found])
         return
-    columns = ("NODE", "ADDRESS", "STATE", "JOURNAL", "SHARDS", "HISTORY", "MEMORY", "ELEMENTS/S")
+    columns = (
+        "NODE", "ADDRESS", "STATE", "VERSION", "UP", "JOURNAL", "SHARDS", "HISTORY", "MEMORY", "ELEMENTS/S",
+    )  # fmt: skip
     rows = [
-        (each.node.id, each.node.address, _state(each), each.node.journal, each.node.load.count,
+        (each.node.id, each.node.address, _state(each), each.node.version,
+         duration_text(each.node.uptime_seconds), each.node.journal, each.node.load.count,
          bytes_text(each.node.load.bytes), bytes_text(each.node.load.memory), f"{each.node.load.traffic:.0f}")
         for each in found
     ]  # fmt: skip
@@ -96,7 +100,7 @@ def take_over(
     accept_loss
         Serve its queues without the elements that are lost.
     dry_run
-        Only show what would be lost.
+        Only show what would be lost; of a node that is alive, say so.
     """
     with at.operator() as operator:
         done = operator.take_over(node, accept_loss=accept_loss, dry_run=dry_run)
@@ -121,6 +125,8 @@ def _json(each: NodeState) -> dict[str, Any]:
         "node": each.node.id,
         "address": each.node.address,
         "state": _state(each),
+        "version": each.node.version,
+        "uptime_seconds": each.node.uptime_seconds,
         "journal": each.node.journal,
         "shards": load.count,
         "history_bytes": load.bytes,

@@ -28,6 +28,11 @@ def write(data: bytes) -> None:
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
     """A table; numbers to the right."""
+    _print(table_of(columns, rows, title))
+
+
+def table_of(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> Any:
+    """The same, to be printed by somebody else."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
@@ -37,7 +42,13 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in shown:
         table.add_row(*row)
-    _print(table)
+    return table
+
+
+def agreed(question: str) -> bool:
+    """Whether the person at the terminal says yes."""
+    note(f"{question} [y/N]")
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def print_fields(fields: Mapping[str, object]) -> None:

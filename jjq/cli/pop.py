@@ -88,6 +88,7 @@ def tail(
     queue: str,
     /,
     *,
+    subscriber: str | None = None,
     lines: Annotated[int, Parameter(name=["--lines", "-n"])] = 10,
     follow: Annotated[bool, Parameter(name=["--follow", "-f"], negative=())] = False,
     json: Json = False,
@@ -99,12 +100,15 @@ def tail(
     ```
     jjq tail orders
     jjq tail orders --follow --json
+    jjq tail orders --subscriber billing
     ```
 
     Parameters
     ----------
     queue
         Name of the queue.
+    subscriber
+        What this subscriber has not popped yet, from where it is, instead of the last elements.
     lines
         How many of the last elements.
     follow
@@ -115,8 +119,9 @@ def tail(
         Values only, one a line; the default if the output is no terminal.
     """
     form = choose_form(json, values)
+    start = f"last:{lines}" if subscriber is None else f"subscriber:{subscriber.removeprefix(f'{queue}/')}"
     with at.open() as client:
-        for batch in client.replay(queue, f"last:{lines}", follow=follow):
+        for batch in client.replay(queue, start, follow=follow):
             print_elements(batch, form)
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
-from jjq.cli.connection import HERE, AsJson, Connection
-from jjq.cli.output import bytes_text, print_fields, print_json, print_table
+from coldstore.shared.errors import InvalidInput
+from jjq.cli import exits
+from jjq.cli.connection import HERE, AsJson, Connection, Flag
+from jjq.cli.output import agreed, bytes_text, note, print_fields, print_json, print_table, time_text
 from jjq.cli.sizes import size
 
 if TYPE_CHECKING:
-    from hotstore.port import BlockInfo, QueueInfo
+    from hotstore.port import BlockInfo, Deletion, QueueInfo
 
-app = App(name="queue", help="Create queues and look at them.")
+app = App(name="queue", help="Create queues, look at them, change and delete them.")
 
 
 @app.command
@@ -146,6 +149,128 @@ def accept_loss(
     )
 
 
+@app.command(name="set")
+def set_(
+    queue: str,
+    /,
+    *,
+    block_bytes: str | None = None,
+    block_seconds: float | None = None,
+    json: AsJson = False,
+    at: Connection = HERE,
+) -> None:
+    """Change settings of a queue: from now on, for blocks that are yet to be sealed.
+
+    ```
+    jjq queue set orders --block-bytes 16MiB --block-seconds 60
+    ```
+
+    Parameters
+    ----------
+    queue
+        Name of the queue.
+    block_bytes
+        A block goes to the cold store when it has so many bytes, for instance 64MiB …
+    block_seconds
+        … or when it is so old.
+    """
+    with at.open() as client:
+        found = client.update_queue(
+            queue, block_bytes=size(block_bytes, "--block-bytes"), block_seconds=block_seconds
+        )
+    _show(found, json)
+
+
+@app.command
+def seal(queue: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
+    """Write what is not in the cold store yet there now, whatever its size and age.
+
+    ```
+    jjq queue seal orders
+    ```
+
+    Parameters
+    ----------
+    queue
+        Name of the queue.
+    """
+    with at.open() as client:
+        _show(client.seal(queue), json)
+
+
+@app.command
+def delete(
+    queue: str,
+    /,
+    *,
+    grace_days: float | None = None,
+    dry_run: Flag = False,
+    yes: Annotated[bool, Parameter(name=["--yes", "-y"], negative=())] = False,
+    json: AsJson = False,
+    at: Connection = HERE,
+) -> int:
+    """Delete a queue. Nobody finds it any more, and all of it is kept for a while: `jjq queue undelete` brings it back.
+
+    ```
+    jjq queue delete orders --dry-run
+    jjq queue delete orders --grace-days 30 --yes
+    ```
+
+    After that its files are removed, within an hour or so, and about an hour later its name is free.
+
+    Parameters
+    ----------
+    queue
+        Name of the queue.
+    grace_days
+        For how long it is kept; by default 7 days.
+    dry_run
+        Only show what would be deleted.
+    yes
+        Do not ask. Needed where there is no terminal.
+    """
+    grace = None if grace_days is None else grace_days * 86_400
+    with at.open() as client:
+        planned = client.delete_queue(queue, grace_seconds=grace, dry_run=True)
+        if dry_run:
+            _show_deletion(planned, client.get_queue(queue), json)
+            return exits.OK
+        if not yes:
+            _show_deletion(planned, client.get_queue(queue), False)
+            if not sys.stdin.isatty():
+                raise InvalidInput(
+                    f"queue {queue} was not deleted: there is nobody to ask here, so say --yes"
+                )
+            if not agreed(f"Delete queue {queue}?"):
+                note("nothing was deleted")
+                return exits.OK
+        done = client.delete_queue(queue, grace_seconds=grace)
+    if json:
+        print_json(_deletion_json(done))
+    else:
+        print(
+            f"deleted queue {queue}; until {time_text(done.until)} `jjq queue undelete {queue}` brings it back"
+        )
+    return exits.OK
+
+
+@app.command
+def undelete(queue: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
+    """Bring a deleted queue back, with its elements, and its subscribers where they were.
+
+    ```
+    jjq queue undelete orders
+    ```
+
+    Parameters
+    ----------
+    queue
+        Name of the queue.
+    """
+    with at.open() as client:
+        _show(client.undelete_queue(queue), json)
+
+
 def blocks(queue: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
     """List the blocks of a queue, oldest first: in memory, and as Parquet files in the cold store.
 
@@ -171,6 +296,33 @@ def blocks(queue: str, /, *, json: AsJson = False, at: Connection = HERE) -> Non
         for b in found
     ]  # fmt: skip
     print_table(columns, rows)
+
+
+def _deletion_json(deletion: Deletion) -> dict[str, Any]:
+    return {
+        "queue": deletion.queue,
+        "id": deletion.id,
+        "deleted": deletion.deleted,
+        "until": deletion.until,
+    }
+
+
+def _show_deletion(deletion: Deletion, queue: QueueInfo, json: bool) -> None:
+    """What a deletion would take away, and until when it would be kept."""
+    elements = queue.next_offset - queue.first_offset
+    if json:
+        counted = {"elements": elements, "subscribers": queue.subscribers}
+        print_json(_deletion_json(deletion) | {"deleted": None} | counted)
+        return
+    print_fields(
+        {
+            "queue": queue.name,
+            "elements": elements,
+            "subscribers": queue.subscribers,
+            "would be kept until": deletion.until,
+            "id": queue.id,
+        }
+    )
 
 
 def queue_json(queue: QueueInfo) -> dict[str, Any]:

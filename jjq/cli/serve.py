@@ -121,9 +121,13 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 async def _serve(settings: Settings) -> int:
     from coldstore.shared.chance import SystemChance
     from coldstore.shared.clock import SystemClock
+    from jjq.addresses import check_free
     from jjq.node.node import open_node
     from jjq.server.server import serve as start_server
 
+    check_free(settings.listen, "listen")  # before a data directory is made for nothing
+    if settings.metrics_listen is not None:
+        check_free(settings.metrics_listen, "metrics_listen")
     clock, chance, wanted = SystemClock(), SystemChance(), settings.node_settings()
     if wanted.node is not None:
         return await _serve_member(settings, clock, chance)

@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 
 from jjq.cli import exits
 from jjq.cli.connection import HERE, AsJson, Connection, Flag
-from jjq.cli.output import bytes_text, note, print_json, print_table
+from jjq.cli.output import agreed, bytes_text, note, print_json, print_table
 from jjq.cli.progress import progress
 from sharding.limits import PLAN_MOVES_MAX
 
@@ -207,10 +207,7 @@ def _moved(operator: BlockingOperator, plan: Plan) -> list[dict[str, str]]:
 def _agreed() -> bool:
     import sys
 
-    if not sys.stdin.isatty():
-        return True
-    note("Carry it out? [y/N]")
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+    return agreed("Carry it out?") if sys.stdin.isatty() else True
 
 
 def _what(shard: Shard) -> str:

@@ -12,7 +12,17 @@ from coldstore.shared.batch import Element, elements, schema
 from coldstore.shared.chance import Chance, SystemChance
 from coldstore.shared.clock import Clock, SystemClock
 from coldstore.shared.errors import Conflict, InvalidInput, NotFound
-from hotstore.port import BlockInfo, Loss, QueueInfo, Receipt, Stage, Store, SubscriberInfo
+from hotstore.port import (
+    BlockInfo,
+    Deletion,
+    Loss,
+    NodeStatus,
+    QueueInfo,
+    Receipt,
+    Stage,
+    Store,
+    SubscriberInfo,
+)
 from jjq.arguments import (
     Size,
     Start,
@@ -42,13 +52,6 @@ class _Streaming(Protocol):
     """A store that delivers by itself, as a server does."""
 
     def subscribe(self, subscriber: str) -> Deliveries: ...
-
-
-@runtime_checkable
-class _Sealing(Protocol):
-    """A store whose blocks are in our hands."""
-
-    async def seal(self, queue: str) -> QueueInfo: ...
 
 
 class Client:
@@ -84,7 +87,8 @@ class Client:
     ) -> QueueInfo:
         """Create a queue of bytes, text or json. The same request again returns the existing one.
 
-        A block is sealed at `block_bytes` (a number, or "64MiB"), or when it is `block_seconds` old.
+        A block is sealed at `block_bytes` (a number, or "64MiB"), or when it is `block_seconds` old. What is not given
+        is a default of a new queue, and may be anything in one that exists.
         """
         return await self._store.create_queue(
             text("name", name),
@@ -106,11 +110,7 @@ class Client:
         return await self._store.list_blocks(text("queue", queue))
 
     async def seal(self, queue: str) -> QueueInfo:
-        """Write the block that is being filled to the cold store now. In process only."""
-        if not isinstance(self._store, _Sealing):
-            raise InvalidInput(
-                "only a store opened in this process can be sealed; servers seal by size and age"
-            )
+        """Write the block that is being filled to the cold store now, whatever its size and age."""
         return await self._store.seal(text("queue", queue))
 
     async def accept_loss(self, queue: str, *, next_offset: int | None = None, dry_run: bool = False) -> Loss:
@@ -118,7 +118,42 @@ class Client:
 
         Lost elements become placeholders with the header `jjq-lost`. With `dry_run` nothing is changed.
         """
-        return await self._store.accept_loss(queue, next_offset=next_offset, dry_run=dry_run)
+        return await self._store.accept_loss(
+            text("queue", queue),
+            next_offset=None if next_offset is None else whole("next_offset", next_offset),
+            dry_run=flag("dry_run", dry_run),
+        )
+
+    async def update_queue(
+        self, name: str, *, block_bytes: Size | None = None, block_seconds: float | None = None
+    ) -> QueueInfo:
+        """Change the size or age at which blocks are sealed from now on; blocks that are there stay."""
+        return await self._store.update_queue(
+            text("name", name),
+            block_bytes=None if block_bytes is None else size("block_bytes", block_bytes),
+            block_seconds=None if block_seconds is None else number("block_seconds", block_seconds),
+        )
+
+    async def delete_queue(
+        self, name: str, *, grace_seconds: float | None = None, dry_run: bool = False
+    ) -> Deletion:
+        """Delete a queue: nobody finds it any more. All of it is kept for the grace period, seven days by default.
+
+        Until then `undelete_queue` brings it back; then its files are removed, and later its name is free.
+        """
+        return await self._store.delete_queue(
+            text("name", name),
+            grace_seconds=None if grace_seconds is None else number("grace_seconds", grace_seconds),
+            dry_run=flag("dry_run", dry_run),
+        )
+
+    async def undelete_queue(self, name: str) -> QueueInfo:
+        """Bring a deleted queue back, with its subscribers where they were."""
+        return await self._store.undelete_queue(text("name", name))
+
+    async def status(self) -> list[NodeStatus]:
+        """How the server is, or every node of its cluster: version, figures, lag, whether the cold store answers."""
+        return await self._store.status()
 
     # Subscribers ----------------------------------------------------------------------------------
 

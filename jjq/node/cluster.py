@@ -12,6 +12,7 @@ from coldstore.objects.port import ObjectStore
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from hotstore.engine import Engine
+from hotstore.read.status import installed_version
 from hotstore.runner import ThreadRunner
 from jjq.addresses import split_address
 from jjq.limits import OPERATOR_SECONDS, PEER_SECONDS
@@ -62,7 +63,7 @@ class Clustering:
         self._operators: dict[str, RemoteOperator] = {}
         traffic = Traffic(clock)
         loads = Loads(engine, traffic)
-        me = Node(ownership.node, "", chance.token(), settings.journal)
+        me = Node(ownership.node, "", chance.token(), settings.journal, version=installed_version())
         self.nodes = Nodes(objects, me, clock, self._runner, loads.total, settings.nodes)
         self.router = Router(engine.store, ownership, self.nodes, self._peer, clock, traffic)
         here = OperatorHere(ownership, self.nodes, loads)

@@ -185,6 +185,23 @@ class Settings(BaseSettings):
         return Tls(self.tls_certificate, self.tls_key, self.tls_client_ca)
 
 
+def origins(
+    flags: Mapping[str, Any], environment: Mapping[str, str], config: Path | None = None
+) -> dict[str, str]:
+    """Who said each setting, the first named winning: a flag, a variable, the file, or nobody (default)."""
+    from_file = {} if config is None else _read(config)
+    found: dict[str, str] = {}
+    for name in Settings.model_fields:
+        variable = f"{_PREFIX}{name.upper()}"
+        if flags.get(name) is not None:
+            found[name] = f"flag --{name.replace('_', '-')}"
+        elif environment.get(variable):  # an empty one counts as none
+            found[name] = f"environment {variable}"
+        else:
+            found[name] = f"file {config}" if name in from_file else "default"
+    return found
+
+
 def _secret(value: SecretStr | None) -> str | None:
     return None if value is None else value.get_secret_value()
 

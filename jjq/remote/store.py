@@ -26,6 +26,7 @@ from coldstore.shared.limits import MESSAGE_BYTES_MAX
 from coldstore.shared.push import Push, PushTarget
 from coldstore.shared.results import BlockInfo, Loss, Popped, QueueInfo, Receipt, SubscriberInfo, queue_part
 from jjq.limits import CREDIT_BYTES, CREDIT_ELEMENTS, PAGE_ENTRIES, WAIT_SECONDS_MAX
+from jjq.remote.administration import RemoteAdministration
 from jjq.remote.channels import Lane, Link
 from jjq.remote.coalesce import Joining
 from jjq.remote.ordered_pushes import Pipeline
@@ -46,7 +47,7 @@ M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
 
-class RemoteStore(PushTarget):
+class RemoteStore(RemoteAdministration, PushTarget):
     """A `Store` behind one or several servers. Make it on the event loop that uses it; `close` it."""
 
     def __init__(

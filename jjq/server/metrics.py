@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import platform
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Protocol, runtime_checkable
 
@@ -19,6 +20,7 @@ from prometheus_client.registry import Collector
 from coldstore.shared.errors import InvalidInput, JjqError
 from hotstore.port import Store
 from hotstore.read.lag import Lag
+from hotstore.read.status import installed_version
 from jjq.addresses import split_address
 from jjq.server.meter import Meter, families
 from jjq.server.outgoing import Outgoing
@@ -57,6 +59,9 @@ class Metrics(Collector):
         return self._meters.setdefault(method, Meter(method))
 
     def collect(self) -> Iterable[Metric]:
+        build = GaugeMetricFamily("jjq_build_info", "What runs here; always 1", labels=("version", "python"))
+        build.add_metric((installed_version(), platform.python_version()), 1)
+        yield build
         yield from families(list(self._meters.values()))
         if self._outgoing is not None:
             held, most, closed = self._outgoing.bytes, self._outgoing.most, self._outgoing.closed

@@ -17,9 +17,9 @@ import structlog
 from grpc_health.v1 import health, health_pb2
 
 from coldstore.shared.clock import Clock, SystemClock
-from coldstore.shared.errors import InvalidInput, Unavailable
+from coldstore.shared.errors import Unavailable
 from hotstore.port import Store
-from jjq.addresses import split_address
+from jjq.addresses import cannot_listen, split_address
 from jjq.server.call_batching import Crowd
 from jjq.server.cluster_port import Clustered, Hint, hints_of, no_hint
 from jjq.server.duplex import Duplex
@@ -109,10 +109,7 @@ class Server:
             else:
                 self.port = self._grpc.add_secure_port(self.settings.listen, self.settings.tls.credentials())
         except RuntimeError:
-            raise InvalidInput(
-                f"cannot listen on {self.settings.listen}: the address is in use, or not of this machine; choose "
-                f"another"
-            ) from None
+            raise cannot_listen(self.settings.listen) from None
         self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
         if self.settings.metrics is not None:
             own = self._store.local if isinstance(self._store, Clustered) else self._store

@@ -126,6 +126,11 @@ class Verbs:
             ("GetQueue", pb.GetQueueRequest, self._get_queue),
             ("ListQueues", pb.ListQueuesRequest, self._list_queues),
             ("AcceptLoss", pb.AcceptLossRequest, self._accept_loss),
+            ("UpdateQueue", pb.UpdateQueueRequest, self._update_queue),
+            ("DeleteQueue", pb.DeleteQueueRequest, self._delete_queue),
+            ("UndeleteQueue", pb.UndeleteQueueRequest, self._undelete_queue),
+            ("SealQueue", pb.SealQueueRequest, self._seal_queue),
+            ("GetStatus", pb.GetStatusRequest, self._get_status),
             ("CreateSubscriber", pb.CreateSubscriberRequest, self._create_subscriber),
             ("GetSubscriber", pb.GetSubscriberRequest, self._get_subscriber),
             ("ListSubscribers", pb.ListSubscribersRequest, self._list_subscribers),
@@ -179,6 +184,29 @@ class Verbs:
         wanted = request.next_offset if request.HasField("next_offset") else None
         lost = await self._store.accept_loss(request.queue, next_offset=wanted, dry_run=request.dry_run)
         return pb.AcceptLossResponse(loss=convert.loss_out(lost))
+
+    async def _update_queue(self, request: pb.UpdateQueueRequest) -> pb.UpdateQueueResponse:
+        found = await self._store.update_queue(
+            request.queue,
+            block_bytes=request.block_bytes if request.HasField("block_bytes") else None,
+            block_seconds=request.block_seconds if request.HasField("block_seconds") else None,
+        )
+        return pb.UpdateQueueResponse(queue=convert.queue_out(found))
+
+    async def _delete_queue(self, request: pb.DeleteQueueRequest) -> pb.DeleteQueueResponse:
+        grace = request.grace_seconds if request.HasField("grace_seconds") else None
+        done = await self._store.delete_queue(request.queue, grace_seconds=grace, dry_run=request.dry_run)
+        return pb.DeleteQueueResponse(deletion=convert.deletion_out(done))
+
+    async def _undelete_queue(self, request: pb.UndeleteQueueRequest) -> pb.UndeleteQueueResponse:
+        found = await self._store.undelete_queue(request.queue)
+        return pb.UndeleteQueueResponse(queue=convert.queue_out(found))
+
+    async def _seal_queue(self, request: pb.SealQueueRequest) -> pb.SealQueueResponse:
+        return pb.SealQueueResponse(queue=convert.queue_out(await self._store.seal(request.queue)))
+
+    async def _get_status(self, request: pb.GetStatusRequest) -> pb.GetStatusResponse:
+        return pb.GetStatusResponse(nodes=[convert.status_out(each) for each in await self._store.status()])
 
     # Subscribers ----------------------------------------------------------------------------------
 

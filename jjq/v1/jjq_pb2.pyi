@@ -234,6 +234,121 @@ class ListQueuesResponse(_message.Message):
     next_page_token: str
     def __init__(self, queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
+class UpdateQueueRequest(_message.Message):
+    __slots__ = ("queue", "block_bytes", "block_seconds")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_BYTES_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    block_bytes: int
+    block_seconds: float
+    def __init__(self, queue: _Optional[str] = ..., block_bytes: _Optional[int] = ..., block_seconds: _Optional[float] = ...) -> None: ...
+
+class UpdateQueueResponse(_message.Message):
+    __slots__ = ("queue", "owner")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    queue: Queue
+    owner: str
+    def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class Deletion(_message.Message):
+    __slots__ = ("queue", "id", "deleted_us", "until_us")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    DELETED_US_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_US_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    id: str
+    deleted_us: int
+    until_us: int
+    def __init__(self, queue: _Optional[str] = ..., id: _Optional[str] = ..., deleted_us: _Optional[int] = ..., until_us: _Optional[int] = ...) -> None: ...
+
+class DeleteQueueRequest(_message.Message):
+    __slots__ = ("queue", "grace_seconds", "dry_run")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    GRACE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    grace_seconds: float
+    dry_run: bool
+    def __init__(self, queue: _Optional[str] = ..., grace_seconds: _Optional[float] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class DeleteQueueResponse(_message.Message):
+    __slots__ = ("deletion", "owner")
+    DELETION_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    deletion: Deletion
+    owner: str
+    def __init__(self, deletion: _Optional[_Union[Deletion, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class UndeleteQueueRequest(_message.Message):
+    __slots__ = ("queue",)
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    def __init__(self, queue: _Optional[str] = ...) -> None: ...
+
+class UndeleteQueueResponse(_message.Message):
+    __slots__ = ("queue", "owner")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    queue: Queue
+    owner: str
+    def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class SealQueueRequest(_message.Message):
+    __slots__ = ("queue",)
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    def __init__(self, queue: _Optional[str] = ...) -> None: ...
+
+class SealQueueResponse(_message.Message):
+    __slots__ = ("queue", "owner")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    queue: Queue
+    owner: str
+    def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class NodeStatus(_message.Message):
+    __slots__ = ("node", "version", "uptime_seconds", "figures", "lag_elements", "lag_seconds", "cold_seconds", "cold_error", "error")
+    class FiguresEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    UPTIME_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    FIGURES_FIELD_NUMBER: _ClassVar[int]
+    LAG_ELEMENTS_FIELD_NUMBER: _ClassVar[int]
+    LAG_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    COLD_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    COLD_ERROR_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    version: str
+    uptime_seconds: float
+    figures: _containers.ScalarMap[str, float]
+    lag_elements: int
+    lag_seconds: float
+    cold_seconds: float
+    cold_error: str
+    error: str
+    def __init__(self, node: _Optional[str] = ..., version: _Optional[str] = ..., uptime_seconds: _Optional[float] = ..., figures: _Optional[_Mapping[str, float]] = ..., lag_elements: _Optional[int] = ..., lag_seconds: _Optional[float] = ..., cold_seconds: _Optional[float] = ..., cold_error: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
+
+class GetStatusRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetStatusResponse(_message.Message):
+    __slots__ = ("nodes",)
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedCompositeFieldContainer[NodeStatus]
+    def __init__(self, nodes: _Optional[_Iterable[_Union[NodeStatus, _Mapping]]] = ...) -> None: ...
+
 class Resolved(_message.Message):
     __slots__ = ("offset", "timestamp_us", "first_offset", "next_offset", "rule")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -745,20 +860,24 @@ class Load(_message.Message):
     def __init__(self, history_bytes: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., traffic: _Optional[float] = ..., shards: _Optional[int] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("id", "address", "alive", "draining", "journal", "load")
+    __slots__ = ("id", "address", "alive", "draining", "journal", "load", "version", "uptime_seconds")
     ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     ALIVE_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     JOURNAL_FIELD_NUMBER: _ClassVar[int]
     LOAD_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    UPTIME_SECONDS_FIELD_NUMBER: _ClassVar[int]
     id: str
     address: str
     alive: bool
     draining: bool
     journal: JournalKind
     load: Load
-    def __init__(self, id: _Optional[str] = ..., address: _Optional[str] = ..., alive: _Optional[bool] = ..., draining: _Optional[bool] = ..., journal: _Optional[_Union[JournalKind, str]] = ..., load: _Optional[_Union[Load, _Mapping]] = ...) -> None: ...
+    version: str
+    uptime_seconds: float
+    def __init__(self, id: _Optional[str] = ..., address: _Optional[str] = ..., alive: _Optional[bool] = ..., draining: _Optional[bool] = ..., journal: _Optional[_Union[JournalKind, str]] = ..., load: _Optional[_Union[Load, _Mapping]] = ..., version: _Optional[str] = ..., uptime_seconds: _Optional[float] = ...) -> None: ...
 
 class Shard(_message.Message):
     __slots__ = ("queue", "first_offset", "next_offset", "node", "epoch", "load")

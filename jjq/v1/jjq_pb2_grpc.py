@@ -50,6 +50,31 @@ class JjqStub:
                 request_serializer=jjq_dot_v1_dot_jjq__pb2.ListQueuesRequest.SerializeToString,
                 response_deserializer=jjq_dot_v1_dot_jjq__pb2.ListQueuesResponse.FromString,
                 _registered_method=True)
+        self.UpdateQueue = channel.unary_unary(
+                '/jjq.v1.Jjq/UpdateQueue',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.UpdateQueueRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.UpdateQueueResponse.FromString,
+                _registered_method=True)
+        self.DeleteQueue = channel.unary_unary(
+                '/jjq.v1.Jjq/DeleteQueue',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.DeleteQueueRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.DeleteQueueResponse.FromString,
+                _registered_method=True)
+        self.UndeleteQueue = channel.unary_unary(
+                '/jjq.v1.Jjq/UndeleteQueue',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.UndeleteQueueRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.UndeleteQueueResponse.FromString,
+                _registered_method=True)
+        self.SealQueue = channel.unary_unary(
+                '/jjq.v1.Jjq/SealQueue',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.SealQueueRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.SealQueueResponse.FromString,
+                _registered_method=True)
+        self.GetStatus = channel.unary_unary(
+                '/jjq.v1.Jjq/GetStatus',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.GetStatusRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.GetStatusResponse.FromString,
+                _registered_method=True)
         self.CreateSubscriber = channel.unary_unary(
                 '/jjq.v1.Jjq/CreateSubscriber',
                 request_serializer=jjq_dot_v1_dot_jjq__pb2.CreateSubscriberRequest.SerializeToString,
@@ -158,6 +183,43 @@ class JjqServicer:
 
     def ListQueues(self, request, context):
         """All queues, in the order of their names, in pages.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateQueue(self, request, context):
+        """Change the size or age at which the blocks of a queue are sealed from now on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteQueue(self, request, context):
+        """Delete a queue. For everybody it is NOT_FOUND from now on; all of it is kept for a grace period, in which
+        UndeleteQueue brings it back. Then its files are removed; about an hour later its name is free. The same
+        request again returns the same answer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UndeleteQueue(self, request, context):
+        """Bring a deleted queue back, with its subscribers where they were. One that is not deleted is left as it is.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SealQueue(self, request, context):
+        """Write the block that is being filled to object storage now, whatever its size and age.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetStatus(self, request, context):
+        """How the server is, or every node of its cluster.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -309,6 +371,31 @@ def add_JjqServicer_to_server(servicer, server):
                     servicer.ListQueues,
                     request_deserializer=jjq_dot_v1_dot_jjq__pb2.ListQueuesRequest.FromString,
                     response_serializer=jjq_dot_v1_dot_jjq__pb2.ListQueuesResponse.SerializeToString,
+            ),
+            'UpdateQueue': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateQueue,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.UpdateQueueRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.UpdateQueueResponse.SerializeToString,
+            ),
+            'DeleteQueue': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteQueue,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.DeleteQueueRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.DeleteQueueResponse.SerializeToString,
+            ),
+            'UndeleteQueue': grpc.unary_unary_rpc_method_handler(
+                    servicer.UndeleteQueue,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.UndeleteQueueRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.UndeleteQueueResponse.SerializeToString,
+            ),
+            'SealQueue': grpc.unary_unary_rpc_method_handler(
+                    servicer.SealQueue,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.SealQueueRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.SealQueueResponse.SerializeToString,
+            ),
+            'GetStatus': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetStatus,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.GetStatusRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.GetStatusResponse.SerializeToString,
             ),
             'CreateSubscriber': grpc.unary_unary_rpc_method_handler(
                     servicer.CreateSubscriber,
@@ -478,6 +565,141 @@ class Jjq:
             '/jjq.v1.Jjq/ListQueues',
             jjq_dot_v1_dot_jjq__pb2.ListQueuesRequest.SerializeToString,
             jjq_dot_v1_dot_jjq__pb2.ListQueuesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Jjq/UpdateQueue',
+            jjq_dot_v1_dot_jjq__pb2.UpdateQueueRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.UpdateQueueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Jjq/DeleteQueue',
+            jjq_dot_v1_dot_jjq__pb2.DeleteQueueRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.DeleteQueueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UndeleteQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Jjq/UndeleteQueue',
+            jjq_dot_v1_dot_jjq__pb2.UndeleteQueueRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.UndeleteQueueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SealQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Jjq/SealQueue',
+            jjq_dot_v1_dot_jjq__pb2.SealQueueRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.SealQueueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetStatus(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Jjq/GetStatus',
+            jjq_dot_v1_dot_jjq__pb2.GetStatusRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.GetStatusResponse.FromString,
             options,
             channel_credentials,
             insecure,

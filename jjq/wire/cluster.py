@@ -30,13 +30,22 @@ def node_out(state: NodeState) -> pb.Node:
         draining=node.draining,
         journal=_JOURNALS[node.journal],
         load=load_out(node.load),
+        version=node.version,
+        uptime_seconds=node.uptime_seconds,
     )
 
 
 def node_in(message: pb.Node) -> NodeState:
     journal: JournalKind = "s3" if message.journal == pb.JOURNAL_KIND_S3 else "disk"
     node = Node(
-        message.id, message.address, "", journal, draining=message.draining, load=load_in(message.load)
+        message.id,
+        message.address,
+        "",
+        journal,
+        draining=message.draining,
+        load=load_in(message.load),
+        version=message.version,
+        uptime_seconds=message.uptime_seconds,
     )
     return NodeState(node, message.alive)
 

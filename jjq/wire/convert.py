@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from coldstore.shared.results import BlockInfo, Loss, QueueInfo, Receipt, Resolved, SubscriberInfo
+from coldstore.shared.results import (
+    BlockInfo,
+    Deletion,
+    Loss,
+    NodeStatus,
+    QueueInfo,
+    Receipt,
+    Resolved,
+    SubscriberInfo,
+)
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.enums import BLOCK, CONTENT, STAGE
 
@@ -19,6 +28,10 @@ _SUBSCRIBER = (
 _BLOCK = (
     "id", "first_offset", "last_offset", "count", "loaded", "min_timestamp_us", "max_timestamp_us",
     "raw_bytes", "stored_bytes", "sha256", "key", "subscribers",
+)  # fmt: skip
+_DELETION = ("queue", "id", "deleted_us", "until_us")
+_STATUS = (
+    "node", "version", "uptime_seconds", "lag_elements", "lag_seconds", "cold_seconds", "cold_error", "error",
 )  # fmt: skip
 _OPTIONAL = {"timestamp_us", "stored_bytes", "sha256", "key"}
 
@@ -95,3 +108,19 @@ def block_out(info: BlockInfo) -> pb.Block:
 
 def block_in(message: pb.Block) -> BlockInfo:
     return BlockInfo(kind=cast("Any", BLOCK.word(message.kind)), **_read(message, _BLOCK))
+
+
+def deletion_out(info: Deletion) -> pb.Deletion:
+    return pb.Deletion(**_fields(info, _DELETION))
+
+
+def deletion_in(message: pb.Deletion) -> Deletion:
+    return Deletion(**_read(message, _DELETION))
+
+
+def status_out(info: NodeStatus) -> pb.NodeStatus:
+    return pb.NodeStatus(figures=dict(info.figures), **_fields(info, _STATUS))
+
+
+def status_in(message: pb.NodeStatus) -> NodeStatus:
+    return NodeStatus(figures=dict(message.figures), **_read(message, _STATUS))

@@ -11,6 +11,8 @@ cluster/nodes/<id>.json, written by the node alone, a compare-and-swap every few
  "journal":"s3",               disk | s3: whether others can take over what it has acknowledged
  "load":[0,0.0,0,1],           bytes of history, traffic in bytes a second, memory, shards
  "node":"node-1",
+ "uptime":86400,               seconds that it runs, by its own clock
+ "version":"1.0.0",            of jjq
  "wire":"10.0.0.7:40123"}      where other nodes push to it
 
 There is no time in it: clocks of different machines need not agree, and nothing may depend on them.
@@ -41,6 +43,8 @@ class Node:
     draining: bool = False
     load: Load = Load(count=0)  # noqa: RUF009 - it is frozen
     wire: str = ""  # where other nodes push to it; empty: it has no such place
+    version: str = ""  # of jjq; nodes of earlier releases do not tell
+    uptime_seconds: float = 0.0
 
 
 def encode(node: Node) -> bytes:
@@ -54,6 +58,8 @@ def encode(node: Node) -> bytes:
             "journal": node.journal,
             "load": [load.bytes, load.traffic, load.memory, load.count],
             "node": node.id,
+            "uptime": round(node.uptime_seconds),
+            "version": node.version,
             "wire": node.wire,
         },
         FORMAT,
@@ -73,7 +79,9 @@ def decode(data: bytes, key: str) -> Node:
             beat=fields["beat"],
             draining=fields["draining"],
             load=Load(load[0], load[1], load[2], load[3]),
-            wire=fields.get("wire", ""),  # nodes of earlier releases have none
+            wire=fields.get("wire", ""),  # nodes of earlier releases have none, as of the next two
+            version=fields.get("version", ""),
+            uptime_seconds=fields.get("uptime", 0),
         )
     except (KeyError, TypeError, IndexError):
         found = None

@@ -35,13 +35,16 @@ def plan_moves(shards: Sequence[Shard], nodes: Sequence[str], leaving: frozenset
 
 
 def cut_history(blocks: Sequence[BlockInfo], parts: int, nodes: Sequence[str]) -> list[Range]:
-    """Ranges of about equal bytes over whole blocks, handed out to `nodes` in turns."""
+    """Ranges of about equal bytes over whole blocks, each cut at the edge of a block that is nearest; handed out to
+    `nodes` in turns."""
     parts = min(parts, len(blocks))
     if parts < 1 or not nodes:
         return []
     ends = np.cumsum([block.raw_bytes for block in blocks])
     wanted = ends[-1] * np.arange(1, parts) / parts
-    cuts = [0, *(np.searchsorted(ends, wanted) + 1), len(blocks)]
+    after = np.minimum(np.searchsorted(ends, wanted), len(blocks) - 1)  # the block in which it is
+    starts = np.concatenate(([0], ends[:-1]))
+    cuts = [0, *np.where(ends[after] - wanted <= wanted - starts[after], after + 1, after), len(blocks)]
     edges = [blocks[cut].first_offset for cut in sorted({int(cut) for cut in cuts} - {len(blocks)})]
     edges.append(blocks[-1].last_offset + 1)
     return [Range(first, end, nodes[n % len(nodes)]) for n, (first, end) in enumerate(pairwise(edges))]

@@ -6,18 +6,31 @@ counts what is served, by queue, for placement.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
-from coldstore.shared.errors import Fenced, OutOfRange
+from coldstore.shared.errors import Fenced, JjqError, OutOfRange, Unavailable
 from coldstore.shared.push import Push, PushTarget
 from coldstore.shared.results import queue_part
 from coldstore.start_points import named_offset
-from hotstore.port import BlockInfo, Loss, Popped, QueueInfo, Receipt, Store, SubscriberInfo
+from hotstore.port import (
+    BlockInfo,
+    Deletion,
+    Loss,
+    NodeStatus,
+    Popped,
+    QueueInfo,
+    Receipt,
+    Store,
+    SubscriberInfo,
+)
+from sharding.documents.node_info import Node
 from sharding.ports import Ownership
+from sharding.routing.nodes import Nodes
 from sharding.routing.traffic import Traffic
 
 T = TypeVar("T")
@@ -69,6 +82,30 @@ class Here(PushTarget):
         return await self._ask(
             queue, lambda store: store.accept_loss(queue, next_offset=next_offset, dry_run=dry_run)
         )
+
+    async def update_queue(
+        self, name: str, *, block_bytes: int | None = None, block_seconds: float | None = None
+    ) -> QueueInfo:
+        return await self._ask(
+            name,
+            lambda store: store.update_queue(name, block_bytes=block_bytes, block_seconds=block_seconds),
+        )
+
+    async def delete_queue(
+        self, name: str, *, grace_seconds: float | None = None, dry_run: bool = False
+    ) -> Deletion:
+        return await self._ask(
+            name, lambda store: store.delete_queue(name, grace_seconds=grace_seconds, dry_run=dry_run)
+        )
+
+    async def undelete_queue(self, name: str) -> QueueInfo:
+        return await self._ask(name, lambda store: store.undelete_queue(name))
+
+    async def seal(self, queue: str) -> QueueInfo:
+        return await self._ask(queue, lambda store: store.seal(queue))
+
+    async def status(self) -> list[NodeStatus]:
+        return await self.local.status()
 
     # Subscribers ----------------------------------------------------------------------------------
 
@@ -160,6 +197,20 @@ async def counted(
         async for batch in batches:
             traffic.count(queue, batch.num_rows)
             yield batch
+
+
+async def statuses(nodes: Nodes, at: Callable[[str, str], Awaitable[Store]]) -> list[NodeStatus]:
+    """How all nodes are, by name; of one that does not answer, why."""
+
+    async def one(node: Node) -> list[NodeStatus]:
+        try:
+            if not nodes.is_alive(node.id):
+                raise Unavailable("it gives no signs of life")
+            return await (await at(node.id, "")).status()
+        except JjqError as error:
+            return [NodeStatus(node.id, node.version, node.uptime_seconds, {}, error=error.message)]
+
+    return [status for found in await asyncio.gather(*map(one, nodes.all())) for status in found]
 
 
 def queue_of(name: str) -> str:

@@ -82,7 +82,7 @@ class Nodes:
         self._settings = settings or NodesSettings()
         self._etag: str | None = None
         self._seen: dict[str, _Seen] = {}
-        self._looked = clock.monotonic()
+        self._started = self._looked = clock.monotonic()
         self._task: asyncio.Task[None] | None = None
 
     # What is known ----------------------------------------------------------------------------------
@@ -146,7 +146,8 @@ class Nodes:
 
     async def beat(self) -> None:
         """One heartbeat."""
-        self.me = replace(self.me, beat=self.me.beat + 1, load=self._load())
+        uptime = self._clock.monotonic() - self._started
+        self.me = replace(self.me, beat=self.me.beat + 1, load=self._load(), uptime_seconds=uptime)
         me, key = self.me, paths.node(self.me.id)
         if self._etag is None:
             self._etag = await self._runner.run(lambda: self._begin(key, me))

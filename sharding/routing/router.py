@@ -28,12 +28,12 @@ from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Fenced, InvalidInput, JjqError, Unavailable, check
 from coldstore.shared.push import Push
 from coldstore.start_points import named_offset
-from hotstore.port import QueueInfo, Receipt, Store, SubscriberInfo
+from hotstore.port import NodeStatus, QueueInfo, Receipt, Store, SubscriberInfo
 from sharding.documents.load import first_home, weights
 from sharding.limits import AGAIN_SECONDS, HOPS_MAX, ROUTE_SECONDS
 from sharding.ports import Ownership
 from sharding.routing.keyed_lock import Turns
-from sharding.routing.local_only import Here, refused
+from sharding.routing.local_only import Here, refused, statuses
 from sharding.routing.nodes import Nodes
 from sharding.routing.routes import Routes
 from sharding.routing.traffic import Traffic
@@ -189,6 +189,9 @@ class Router(Here):
             if not found or place(found[-1]) != place(entry):
                 found.append(entry)
         return found[:limit]
+
+    async def status(self) -> list[NodeStatus]:
+        return await statuses(self._nodes, self._store_at)
 
     # Elements -------------------------------------------------------------------------------------
 

@@ -14,10 +14,12 @@ from typing import Final
 from coldstore.layout import paths
 from coldstore.layout.queue_settings import decode as decode_queue
 from coldstore.objects.port import ObjectStore
+from coldstore.queue.deletion import told
 from coldstore.shared.errors import Conflict, Exhausted, Fenced, NotFound, Unavailable
-from hotstore.queue.owners import Claim
+from hotstore.queue.owners import Claim, QueueState, Retired
 from hotstore.runner import Runner
-from sharding.documents import queue_state, shards, tenure
+from sharding.documents import queue_state as state
+from sharding.documents import shards, tenure
 from sharding.documents.shards import Found, Shards
 from sharding.documents.tenure import Held
 from sharding.limits import RETRY_SECONDS
@@ -45,6 +47,9 @@ class Claims:
         now = self.held.tenure
         return epoch == 0 or (now.journal == "disk" and now.since > 1)
 
+    async def retire(self, queue: str, epoch: int, state: QueueState) -> Retired | None:
+        return Retired(await self._runner.run(lambda: self._retire(queue, epoch, state)))
+
     def is_ours(self, found: Shards) -> bool:
         now = self.held.tenure
         return found.owner == now.node and now.since <= found.run <= now.run
@@ -57,7 +62,7 @@ class Claims:
     def _claim(self, queue: str) -> Claim:
         ours = self._settle(queue, self._take_orphan)
         return Claim(
-            ours.epoch, queue_state.read(self.objects, queue, ours.state), earlier=ours.run < self.held.run
+            ours.epoch, state.read(self.objects, queue, ours.state), earlier=ours.run < self.held.run
         )
 
     def _confirm(self, queue: str, epoch: int) -> int:
@@ -65,6 +70,20 @@ class Claims:
         if epoch and ours.epoch not in (epoch, epoch + 1):
             raise self._fenced(ours)
         return ours.epoch
+
+    def _retire(self, queue: str, epoch: int, kept: QueueState) -> int:
+        """The next epoch, of the same owner: who finds an earlier one in a journal knows that it is not the last."""
+        name = state.put(self.objects, queue, epoch + 1, kept)
+
+        def next_epoch(found: Found) -> Shards:
+            now = found.shards
+            if self.is_ours(now) and now.epoch == epoch + 1 and now.state == name:
+                return now  # by an attempt that seemed to fail
+            if not self.is_ours(now) or now.epoch != epoch:
+                raise self._fenced(now)
+            return shards.swap(self.objects, found, now.moved(now.owner, now.run, name))
+
+        return self._settle(queue, next_epoch).epoch
 
     def _settle(self, name: str, step: Callable[[Found], Shards]) -> Shards:
         """The document once it says that the queue is ours; `step` swaps or leaves it."""
@@ -87,9 +106,12 @@ class Claims:
     def _queue_id(self, name: str) -> str:
         key = paths.queue(name)
         try:
-            return decode_queue(self.objects.get(key).data, key).id
+            settings = decode_queue(self.objects.get(key).data, key)
         except NotFound:
             raise NotFound(f"no queue {name}: create it, or correct the name") from None
+        if settings.deleted is not None:
+            raise NotFound(told(settings))  # its files may be on their way out: none is to come back
+        return settings.id
 
     def _take_orphan(self, found: Found) -> Shards:
         now = found.shards

@@ -31,7 +31,7 @@ async def hand_over(queue: str, to: str, claims: Claims, departures: Departures,
     now, run = await runner.run(lambda: _look(queue, to, claims))
     if now.owner == to:
         return now
-    hot, what = await departures.begin(queue, to)
+    hot, what = await departures.begin(queue, moved(queue, to))
     swapping = False
     try:
         name = await runner.run(lambda: queue_state.put(claims.objects, queue, hot.epoch + 1, what))
@@ -40,7 +40,7 @@ async def hand_over(queue: str, to: str, claims: Claims, departures: Departures,
         new = await runner.run(lambda: _swap(hot, to, run, name, claims))
         failpoint.reach("move.swapped")
     except Fenced as lost:
-        await departures.leave(hot, lost.owner or to)
+        await departures.leave(hot, moved(queue, lost.owner or to))
         raise
     except BaseException as error:
         if swapping and isinstance(error, Unavailable):
@@ -49,7 +49,7 @@ async def hand_over(queue: str, to: str, claims: Claims, departures: Departures,
             await departures.stay(hot)
         raise
     claims.forget(queue)
-    await departures.leave(hot, to)
+    await departures.leave(hot, moved(queue, to))
     await runner.run(lambda: queue_state.sweep(claims.objects, queue, name))
     return new
 

@@ -32,6 +32,7 @@ from hotstore.lifecycle.replay import Replay
 from hotstore.queue.holes import reconcile
 from hotstore.queue.queue import HotQueue
 from hotstore.queue.registry import Registry
+from hotstore.queue.tail import fills
 from hotstore.runner import InlineRunner
 from hotstore.write.admission import Usage
 from hotstore.write.committer import Committer
@@ -160,8 +161,9 @@ class Estates:
         if lost is not None:
             raise DataLoss(f"{lost.message}; mend the journal of its node, it is kept")
         for block in queue.sealing:
-            final = block.bytes >= queue.settings.block_bytes
-            cold.write_block(block.table(), final=final, epoch=queue.epoch + 1)
+            table = block.table()
+            final = fills(block, table, queue.settings.block_bytes)
+            cold.write_block(table, final=final, epoch=queue.epoch + 1)
         failpoint.reach("move.sealed")
         name = queue_state.put(self._objects, queue.name, queue.epoch + 1, state_of(queue, registry))
         failpoint.reach("move.state_put")

@@ -265,10 +265,11 @@ class World:
     async def _forget(self) -> None:
         self._engine = None
         tasks = [task for task in asyncio.all_tasks() if task.get_name().startswith("jjq-")]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        pending = set(tasks)
+        while pending:  # one that wants to tidy up first, on a machine that does not answer, is told again
+            for task in pending:
+                task.cancel()
+            _, pending = await asyncio.wait(pending, timeout=0.01)
         for task in tasks:
             if not task.cancelled():
                 task.exception()
@@ -341,14 +342,14 @@ async def drain(store: HotStore, subscriber: str, most: int = 1_000) -> list[See
     return found
 
 
-def fat(name: str, size: int = 20 * KIB) -> bytes:
+def fat(name: str, size: int = 19 * KIB) -> bytes:
     """A value that tells what it is, of about `size` bytes that do not compress to nothing."""
     stamp = f"<{name}>".encode()
     return (stamp * (size // len(stamp) + 1))[: max(size, len(stamp))]
 
 
 async def fill(
-    store: HotStore, queue: str, count: int, prefix: str = "e", size: int = 20 * KIB
+    store: HotStore, queue: str, count: int, prefix: str = "e", size: int = 19 * KIB
 ) -> list[bytes]:
     """Push `count` fat elements one by one; four make a full block of the smallest size."""
     made = [fat(f"{prefix}{n}", size) for n in range(count)]

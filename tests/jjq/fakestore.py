@@ -14,7 +14,17 @@ from coldstore.shared.batch import Content, check_content, check_payload, schema
 from coldstore.shared.clock import ManualClock
 from coldstore.shared.errors import Conflict, InvalidInput, NotFound, OutOfRange
 from coldstore.shared.push import Push, PushTarget
-from hotstore.port import BlockInfo, Loss, Popped, QueueInfo, Receipt, Resolved, SubscriberInfo
+from hotstore.port import (
+    BlockInfo,
+    Deletion,
+    Loss,
+    NodeStatus,
+    Popped,
+    QueueInfo,
+    Receipt,
+    Resolved,
+    SubscriberInfo,
+)
 from hotstore.write.producers import Producers, Pushed, check_identity, check_retry
 
 
@@ -30,6 +40,7 @@ class Queue:
     batches: list[pa.RecordBatch] = field(default_factory=list)
     next_offset: int = 0
     first_offset: int = 0
+    cold_offset: int = 0
     producers: Producers = field(default_factory=Producers)
     subscribers: dict[str, SubscriberInfo] = field(default_factory=dict)
     grown: asyncio.Condition = field(default_factory=asyncio.Condition)
@@ -37,7 +48,7 @@ class Queue:
     def info(self) -> QueueInfo:
         return QueueInfo(
             f"id-{self.name}", self.name, self.content, self.block_bytes, self.block_seconds, 0,
-            0, self.next_offset, 0, len(self.subscribers),
+            0, self.next_offset, self.cold_offset, len(self.subscribers),
         )  # fmt: skip
 
     def slice(self, start: int, count: int) -> pa.RecordBatch:
@@ -72,6 +83,7 @@ class FakeStore(PushTarget):
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.queues: dict[str, Queue] = {}
+        self.deleted: dict[str, tuple[Queue, Deletion]] = {}
         self.created = 0
 
     async def close(self) -> None:
@@ -91,7 +103,8 @@ class FakeStore(PushTarget):
             check_name(name), check_content(content), block_bytes or 1, block_seconds or 1.0, self.clock
         )
         found = self.queues.setdefault(name, wanted)
-        if (found.content, found.block_bytes) != (wanted.content, wanted.block_bytes):
+        asked = found.block_bytes if block_bytes is None else block_bytes
+        if (found.content, found.block_bytes) != (wanted.content, asked):
             raise Conflict(f"queue {name} exists with other settings")
         return found.info()
 
@@ -109,8 +122,43 @@ class FakeStore(PushTarget):
     async def list_blocks(
         self, queue: str, *, from_offset: int = 0, limit: int | None = None
     ) -> list[BlockInfo]:
-        end = self._queue(queue).next_offset
-        return [BlockInfo(0, 0, end - 1, end, "hot-hot", True, 0, 0, 0, None, None, None, 0)]
+        cold, end = self._queue(queue).cold_offset, self._queue(queue).next_offset
+        sealed = BlockInfo(0, 0, cold - 1, cold, "young", False, 0, 0, 0, 1, "", "sealed", 0)
+        tail = BlockInfo(cold, cold, end - 1, end - cold, "hot-hot", True, 0, 0, 0, None, None, None, 0)
+        return [sealed, tail] if cold else [tail]
+
+    async def update_queue(
+        self, name: str, *, block_bytes: int | None = None, block_seconds: float | None = None
+    ) -> QueueInfo:
+        found = self._queue(name)
+        found.block_bytes = found.block_bytes if block_bytes is None else block_bytes
+        found.block_seconds = found.block_seconds if block_seconds is None else block_seconds
+        return found.info()
+
+    async def delete_queue(
+        self, name: str, *, grace_seconds: float | None = None, dry_run: bool = False
+    ) -> Deletion:
+        if check_name(name) in self.deleted:
+            return self.deleted[name][1]
+        now = self.clock.now_us()
+        until = now + round((60.0 if grace_seconds is None else grace_seconds) * 1_000_000)
+        deletion = Deletion(name, self._queue(name).info().id, now, until)
+        if not dry_run:
+            self.deleted[name] = (self.queues.pop(name), deletion)
+        return deletion
+
+    async def undelete_queue(self, name: str) -> QueueInfo:
+        if name in self.deleted:
+            self.queues[name] = self.deleted.pop(name)[0]
+        return self._queue(name).info()
+
+    async def seal(self, queue: str) -> QueueInfo:
+        found = self._queue(queue)
+        found.cold_offset = found.next_offset
+        return found.info()
+
+    async def status(self) -> list[NodeStatus]:
+        return [NodeStatus("", "1.2.3", 7.5, {"queues": float(len(self.queues))}, 3, 1.5, 0.25)]
 
     async def accept_loss(self, queue: str, *, next_offset: int | None = None, dry_run: bool = False) -> Loss:
         end = self._queue(queue).next_offset

@@ -65,8 +65,29 @@ def test_a_rest_that_fills_a_block_is_final_at_once() -> None:
     made = with_final()
     left_behind(made, 2)
     blocks = made.push(2 + limits.BLOCK_BYTES_MIN // 20)
-    assert [b.kind for b in blocks] == ["final", "final"]
+    assert len(blocks) > 1
+    assert {b.kind for b in blocks} == {"final"}
     assert made.queue.verify().ok
+
+
+@pytest.mark.parametrize("before", [0, 0.3, 0.7], ids=["alone", "after little", "after much"])
+@pytest.mark.parametrize("final", [True, False])
+def test_blocks_are_about_as_large_as_was_asked_for_however_large_what_comes_is(
+    before: float, final: bool
+) -> None:
+    made = Made()
+    size = limits.BLOCK_BYTES_MIN
+    each = made.push(1, final=False)[0].raw_bytes
+    if before:
+        made.push(round(before * size / each), final=False)
+    made.push(round(7.4 * size / each), final=final)
+    blocks = [block for block in made.queue.list_blocks() if block.kind == ("final" if final else "young")]
+    large = [block.raw_bytes / size for block in blocks if block.raw_bytes > size / 20]
+    assert len(large) >= 6
+    assert min(large if final or not before else large[1:]) >= 0.5
+    assert max(large) <= 1.26
+    assert made.queue.verify().ok
+    assert read_all(made.reopened()) == read_all(made.queue)
 
 
 def replaced(made: Made) -> None:

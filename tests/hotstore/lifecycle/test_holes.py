@@ -232,7 +232,7 @@ async def test_maintenance_of_one_queue_that_fails_does_not_stop_that_of_the_oth
     for name in ("a", "b"):
         await world.store.create_queue(name, block_bytes=BLOCK_BYTES)
         for n in range(3):
-            await push(world.store, name, bytes([n]) * 30_000)
+            await push(world.store, name, bytes([n]) * 25_000)
             await world.store.seal(name)
     (young, *_) = [info.key for info in world.objects.list("queues/a/young/")]
     world.objects.put(young, b"damaged")

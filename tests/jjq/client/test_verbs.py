@@ -123,18 +123,76 @@ async def test_bad_requests_are_refused_with_the_error_that_says_what_to_do(clie
         await client.pop(subscriber, wait=-1)
 
 
-async def test_a_block_can_be_sealed_in_process_only(client: Client) -> None:
+async def test_a_block_can_be_sealed(client: Client) -> None:
     await client.create_queue("orders", block_seconds=60.0)
     await client.push("orders", [b"a"])
     blocks = await client.list_blocks("orders")
     assert [(block.kind, block.count) for block in blocks] == [("hot-hot", 1)]
-    if "HotStore" not in type(client._store).__name__:
-        with pytest.raises(InvalidInput, match="in this process"):
-            await client.seal("orders")
-        return
     assert (await client.seal("orders")).cold_offset == 1
     stored = [block for block in await client.list_blocks("orders") if block.key]
     assert [(block.first_offset, block.count) for block in stored] == [(0, 1)]
+
+
+async def test_settings_of_a_queue_can_be_changed_one_by_one(client: Client) -> None:
+    await client.create_queue("orders", block_bytes=1 << 20, block_seconds=60.0)
+    assert (await client.update_queue("orders", block_bytes=1 << 21)).block_bytes == 1 << 21
+    changed = await client.update_queue("orders", block_seconds=5.0)
+    assert (changed.block_bytes, changed.block_seconds) == (1 << 21, 5.0)
+    assert await client.get_queue("orders") == changed
+    # A program that creates its queue without saying how goes on as before.
+    assert await client.create_queue("orders") == changed
+    with pytest.raises(Conflict):
+        await client.create_queue("orders", block_bytes=1 << 20)
+
+
+async def test_a_deleted_queue_is_gone_for_everybody_and_comes_back_whole(client: Client) -> None:
+    await client.create_queue("orders")
+    await client.create_queue("others")
+    subscriber = await client.create_subscriber("orders", "billing", "beginning")
+    await client.push("orders", [b"a", b"b", b"c"], producer="p", sequence=7)
+    assert [e.value for e in await client.pop(subscriber)] == [b"a"]
+    before = await client.get_queue("orders")
+
+    planned = await client.delete_queue("orders", grace_seconds=600.0, dry_run=True)
+    assert planned.until_us - planned.deleted_us == 600_000_000
+    assert await client.get_queue("orders") == before
+
+    deleted = await client.delete_queue("orders", grace_seconds=600.0)
+    assert (deleted.queue, deleted.id) == ("orders", before.id)
+    assert deleted.until_us - deleted.deleted_us == 600_000_000
+    assert await client.delete_queue("orders") == deleted  # again: the same answer
+    for asking in (
+        client.get_queue("orders"), client.push("orders", [b"d"]), client.pop(subscriber),
+        client.get_subscriber(subscriber), client.list_blocks("orders"),
+        client.update_queue("orders", block_bytes=1 << 20),
+    ):  # fmt: skip
+        with pytest.raises(NotFound):
+            await asking
+    assert [queue.name for queue in await client.list_queues()] == ["others"]
+    assert await client.list_subscribers() == []
+
+    restored = await client.undelete_queue("orders")
+    assert (restored.id, restored.next_offset) == (before.id, 3)
+    assert [e.value for e in await client.pop(subscriber, max=10)] == [b"b", b"c"]
+    again = await client.push("orders", [b"a", b"b", b"c"], producer="p", sequence=7)
+    assert (again.duplicate, again.first_offset) == (True, 0)
+    assert (await client.push("orders", [b"d"], producer="p", sequence=8)).first_offset == 3
+    assert await client.undelete_queue("orders") == await client.get_queue("orders")
+
+
+async def test_what_is_not_there_can_be_neither_deleted_nor_brought_back(client: Client) -> None:
+    for asking in (client.delete_queue("orders"), client.undelete_queue("orders"), client.seal("orders")):
+        with pytest.raises(NotFound):
+            await asking
+
+
+async def test_status_tells_how_the_store_is(client: Client) -> None:
+    await client.create_queue("orders")
+    [status] = await client.status()
+    assert status.figures["queues"] == 1.0
+    assert status.version
+    assert status.uptime_seconds >= 0
+    assert (status.node, status.cold_error, status.error) == ("", "", "")
 
 
 async def test_closing_twice_is_allowed(client: Client) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from coldstore.shared.errors import InvalidInput, NotFound, Unavailable
 from hotstore.read.lag import Lag
+from hotstore.read.status import installed_version
 from jjq.server.metrics import Gauges, Lags
 from jjq.server.settings import ServerSettings
 from tests.jjq.fakestore import FakeStore
@@ -42,6 +43,12 @@ async def page(jjq: Served) -> dict[str, float]:
         name: float(value)
         for name, value in (line.rsplit(" ", 1) for line in lines if line and line[0] != "#")
     }
+
+
+async def test_the_version_is_among_the_figures() -> None:
+    async with served(FakeStore(), WITH_METRICS) as jjq:
+        [build] = [name for name in await page(jjq) if name.startswith("jjq_build_info{")]
+    assert f'version="{installed_version()}"' in build
 
 
 async def test_calls_bytes_elements_and_latencies_are_counted() -> None:

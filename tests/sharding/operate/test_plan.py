@@ -63,6 +63,14 @@ def test_history_is_cut_at_blocks_into_parts_of_equal_bytes() -> None:
     assert {each.node for each in many} == {"b", "c"}
 
 
+def test_history_is_cut_at_the_nearest_edge_so_that_parts_have_about_as_many_bytes() -> None:
+    sizes = [90, 90, 90, 60, 90, 90, 90]  # a third of it ends shortly after the second block
+    blocks = [block(10 * n, 10, size) for n, size in enumerate(sizes)]
+    assert [each.next for each in cut_history(blocks, 3, ["b"])] == [20, 50, 70]
+    last = [block(10 * n, 10, size) for n, size in enumerate([1, 1, 1, 1_000])]
+    assert [each.next for each in cut_history(last, 2, ["b"])] == [30, 40]
+
+
 def test_nothing_is_cut_where_there_is_nothing() -> None:
     assert cut_history([], 3, ["b"]) == []
     assert cut_history([block(0, 1, 1)], 3, []) == []

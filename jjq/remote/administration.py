@@ -1,0 +1,53 @@
+"""What an operator does to a queue, or asks of a server, over the wire; `RemoteStore` has these verbs, too.
+
+All of them may happen twice: deleting again gives the same answer, and the others come to the same.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from coldstore.shared.results import Deletion, NodeStatus, QueueInfo
+from jjq.v1 import jjq_pb2 as pb
+from jjq.wire import convert
+from jjq.wire.request import made
+
+M = TypeVar("M", bound=Message)
+
+
+class RemoteAdministration(ABC):
+    """The verbs, over the calls of who has them."""
+
+    @abstractmethod
+    async def _call(self, method: str, request: Message, reply: type[M]) -> M: ...
+
+    async def update_queue(
+        self, name: str, *, block_bytes: int | None = None, block_seconds: float | None = None
+    ) -> QueueInfo:
+        request = made(
+            pb.UpdateQueueRequest, queue=name, block_bytes=block_bytes, block_seconds=block_seconds
+        )
+        return convert.queue_in((await self._call("UpdateQueue", request, pb.UpdateQueueResponse)).queue)
+
+    async def delete_queue(
+        self, name: str, *, grace_seconds: float | None = None, dry_run: bool = False
+    ) -> Deletion:
+        request = made(pb.DeleteQueueRequest, queue=name, grace_seconds=grace_seconds, dry_run=dry_run)
+        return convert.deletion_in(
+            (await self._call("DeleteQueue", request, pb.DeleteQueueResponse)).deletion
+        )
+
+    async def undelete_queue(self, name: str) -> QueueInfo:
+        request = made(pb.UndeleteQueueRequest, queue=name)
+        return convert.queue_in((await self._call("UndeleteQueue", request, pb.UndeleteQueueResponse)).queue)
+
+    async def seal(self, queue: str) -> QueueInfo:
+        request = made(pb.SealQueueRequest, queue=queue)
+        return convert.queue_in((await self._call("SealQueue", request, pb.SealQueueResponse)).queue)
+
+    async def status(self) -> list[NodeStatus]:
+        reply = await self._call("GetStatus", pb.GetStatusRequest(), pb.GetStatusResponse)
+        return [convert.status_in(node) for node in reply.nodes]
