@@ -6,7 +6,7 @@ Unavailable    not `sent`: any verb may be tried again
 Unavailable    the outcome is unknown: only verbs that may happen twice are tried again
 anything else  is certain and final
 
-When time runs out, the last certain refusal is the error, unless something was sent since then (`Backoff.verdict`).
+When time runs out, the last certain refusal is the error, unless something was sent since then (`LinkBackoff.verdict`).
 So that this does not happen by chance, nothing is sent that would be cut off before it can be answered.
 """
 
@@ -19,15 +19,14 @@ from typing import TypeVar
 from coldstore.shared.chance import Chance
 from coldstore.shared.errors import Exhausted, Fenced, JjqError, Unavailable
 from jjq.limits import ATTEMPT_SECONDS, BACKOFF_SECONDS, BACKOFF_SECONDS_MAX
-from jjq.remote.called import called
-from jjq.remote.channels import Lane, Link
+from jjq.remote.channels import Lane, Link, await_call
 from jjq.wire.services import READING
 
 T = TypeVar("T")
 _CLOSE = 0.02  # seconds before the deadline at which an attempt that fails counts as cut off by it
 
 
-class Backoff:
+class LinkBackoff:
     """Pauses between attempts, and what to say when there is no time for another one."""
 
     def __init__(self, link: Link, chance: Chance) -> None:
@@ -118,7 +117,7 @@ class Caller:
         writes: bool = True,
     ) -> T:
         """What an attempt, given a connection and a number of seconds, comes to; see `call`."""
-        clock, backoff = self._link.clock, Backoff(self._link, self._chance)
+        clock, backoff = self._link.clock, LinkBackoff(self._link, self._chance)
         deadline = clock.monotonic() + wait + seconds
         while True:
             await self._link.meet()
@@ -156,4 +155,4 @@ class Caller:
 
     async def attempt(self, lane: Lane, method: str, request: bytes, seconds: float) -> bytes:
         """One call over this connection."""
-        return await called(lane.unary(method)(request, timeout=seconds), writes=method not in READING)
+        return await await_call(lane.unary(method)(request, timeout=seconds), writes=method not in READING)
