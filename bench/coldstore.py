@@ -26,7 +26,7 @@ from bench.row import Row, at_least, at_most
 from coldstore.block import encode
 from coldstore.history import rollups
 from coldstore.history.block_list import BlockList
-from coldstore.history.columns import Columns
+from coldstore.history.columns import BlockColumns
 from coldstore.history.rollups import Run
 from coldstore.layout import metadata, paths
 from coldstore.layout.metadata import BlockMetadata, genesis, link
@@ -119,7 +119,7 @@ def _moved(table: pa.Table, first: int) -> pa.Table:
 
 
 def _write_alike(table: pa.Table, path: Path) -> None:
-    with encode._writer(str(path), table.schema) as writer:
+    with encode.open_writer(str(path), table.schema) as writer:
         writer.write_table(table, row_group_size=67_650)
 
 
@@ -186,7 +186,7 @@ def synthetic_blocks(queue: str, count: int) -> BlockList:
                 previous=first - 1_000 if i else None, epoch=1, put_id=put_id, chain=chain,
             )
         )  # fmt: skip
-    return BlockList(queue, Columns().extended(0, made), count)
+    return BlockList(queue, BlockColumns().extended(0, made), count)
 
 
 def _make_long_queue(root: Path, count: int) -> None:

@@ -62,7 +62,7 @@ def _measure(spark: Any, original: Path, rounds: int) -> list[Row]:
     with_spark(
         _copied(original, "warm")
     )  # the Python workers of both cores are there from here on, with all that they import
-    before = max(tasks.all_done(tasks.run(spark, "bench", list(range(4 * CORES)), memory)))
+    before = max(tasks.raise_failures(tasks.run(spark, "bench", list(range(4 * CORES)), memory)))
     times: dict[Callable[[Path], int], list[float]] = {alone: [], with_spark: []}
     for at in range(rounds):
         for side, taken in times.items():
@@ -73,7 +73,7 @@ def _measure(spark: Any, original: Path, rounds: int) -> list[Row]:
             taken.append(time.perf_counter() - start)
             assert merged == YOUNG_BLOCKS, merged
             shutil.rmtree(root)
-    peak = max(tasks.all_done(tasks.run(spark, "bench", list(range(4 * CORES)), memory)))
+    peak = max(tasks.raise_failures(tasks.run(spark, "bench", list(range(4 * CORES)), memory)))
     loop, job = (statistics.median(taken) for taken in times.values())
     return [
         Row("merge 2,000 young blocks of 125 queues in one process", YOUNG_BLOCKS / loop, "blocks/s"),

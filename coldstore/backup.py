@@ -35,7 +35,7 @@ from typing import Final, Literal, NamedTuple
 
 import pyarrow as pa
 
-from coldstore.block.files import Shelf
+from coldstore.block.files import BlockFiles
 from coldstore.history import load, rollups
 from coldstore.history.block_list import BlockList
 from coldstore.layout import metadata, paths
@@ -145,13 +145,13 @@ def copy_queue(
             why = DataLoss(f"{judged.defects[0].key}: {judged.defects[0].kind}; {judged.defects[0].text}")
         return Copied(name, problem=why)
     try:
-        shelf = _begin(work, judged)
-        copy = _Copy(judged, shelf, work.fresh, progress)
+        files = _begin(work, judged)
+        copy = _Copy(judged, files, work.fresh, progress)
         problem: JjqError | None = copy.run()
-        end = _tidy(work, shelf)
+        end = _tidy(work, files)
         report = None
         if work.check == "all":
-            report = verify(shelf, checking)
+            report = verify(files, checking)
         else:
             copy.read_back()
     except JjqError as error:
@@ -160,7 +160,7 @@ def copy_queue(
     return Copied(name, len(copy.copied), copy.done_bytes, end, report, problem, cut)
 
 
-def _begin(work: Copying, source: Shelf) -> Shelf:
+def _begin(work: Copying, source: BlockFiles) -> BlockFiles:
     """The target's queue: made, or found to be the same one."""
     name = source.name
     with suppress(NotFound):
@@ -175,27 +175,27 @@ def _begin(work: Copying, source: Shelf) -> Shelf:
         there = queue.decode(work.target.get(paths.queue(name)).data, paths.queue(name))
         if there != source.settings:
             raise Conflict(f"{work.target} holds another queue {name}: choose an empty place") from None
-    return Shelf(work.target, source.settings)
+    return BlockFiles(work.target, source.settings)
 
 
-def _tidy(work: Copying, shelf: Shelf) -> int:
+def _tidy(work: Copying, files: BlockFiles) -> int:
     """Sweep young blocks that final ones hold by now, write the roll-ups that are missing; where the copy ends."""
-    loaded = load.load(shelf)
-    ColdQueue(shelf, work.clock, work.chance, loaded).sweep(grace_seconds=0.0)
+    loaded = load.load(files)
+    ColdQueue(files, work.clock, work.chance, loaded).sweep(grace_seconds=0.0)
     for run in rollups.runs(loaded.blocks.final_count):
         if run not in loaded.rolled:
-            rollups.write(shelf.objects, shelf.settings, loaded.blocks, run)
+            rollups.write(files.objects, files.settings, loaded.blocks, run)
     return loaded.blocks.next_offset
 
 
-def sound_prefix(shelf: Shelf) -> Unsound:
+def sound_prefix(files: BlockFiles) -> Unsound:
     """The blocks of a queue, also where some are missing: those before the first that is."""
     try:
-        return Unsound(load.load(shelf).blocks, None)
+        return Unsound(load.load(files).blocks, None)
     except DataLoss as loss:
         why = loss
     found: list[BlockMetadata] = []
-    keys = [paths.parse_meta(info.key) for info in shelf.objects.list(paths.meta_folder(shelf.name))]
+    keys = [paths.parse_meta(info.key) for info in files.objects.list(paths.meta_folder(files.name))]
     for kind in ("final", "young"):
         for key in keys:
             tip = found[-1] if found else None
@@ -206,13 +206,13 @@ def sound_prefix(shelf: Shelf) -> Unsound:
             ):
                 continue
             try:
-                block = shelf.find(*key)
+                block = files.find(*key)
             except DataLoss:
                 break
             if block is None or metadata.broken_link(tip, block) is not None:
                 break
             found.append(block)
-    blocks = BlockList.empty(shelf.settings.id).with_finals([b for b in found if b.kind == "final"])
+    blocks = BlockList.empty(files.settings.id).with_finals([b for b in found if b.kind == "final"])
     for block in found[blocks.final_count :]:
         blocks = blocks.with_young(block)
     return Unsound(blocks, why)
@@ -221,7 +221,7 @@ def sound_prefix(shelf: Shelf) -> Unsound:
 class _Copy:
     """One queue on its way."""
 
-    def __init__(self, source: Shelf, target: Shelf, fresh: bool, progress: Progress) -> None:
+    def __init__(self, source: BlockFiles, target: BlockFiles, fresh: bool, progress: Progress) -> None:
         self._source = source.without_cache()
         self._target = target
         self._fresh = fresh

@@ -42,8 +42,8 @@ class Start:
     name: str = ""
 
 
-class Place(Protocol):
-    """What resolving needs to know of a queue."""
+class ResolvableQueue(Protocol):
+    """Port: what a queue must answer so that a starting point can be resolved in it."""
 
     @property
     def first_offset(self) -> int: ...
@@ -133,20 +133,20 @@ def _age(text: str) -> int:
     )  # older than everything is enough
 
 
-async def resolve(start: Start, place: Place, *, clamp: bool = False) -> Resolved:
+async def resolve(start: Start, queue: ResolvableQueue, *, clamp: bool = False) -> Resolved:
     """The offset that `start` means in this queue at this instant, and which rule led there."""
-    offset, rule = await _offset(start, place, clamp)
+    offset, rule = await _offset(start, queue, clamp)
     return Resolved(
         offset=offset,
-        timestamp_us=await place.timestamp_of(offset),
-        first_offset=place.first_offset,
-        next_offset=place.next_offset,
+        timestamp_us=await queue.timestamp_of(offset),
+        first_offset=queue.first_offset,
+        next_offset=queue.next_offset,
         rule=rule,
     )
 
 
-async def _offset(start: Start, place: Place, clamp: bool) -> tuple[int, str]:
-    first, end = place.first_offset, place.next_offset
+async def _offset(start: Start, queue: ResolvableQueue, clamp: bool) -> tuple[int, str]:
+    first, end = queue.first_offset, queue.next_offset
     match start.kind:
         case "beginning":
             return first, "beginning"
@@ -158,10 +158,10 @@ async def _offset(start: Start, place: Place, clamp: bool) -> tuple[int, str]:
             at = end - start.number
             return (at, "last") if at >= first else (first, "last: fewer elements → beginning")
         case "subscriber":
-            return place.position_of(start.name), "subscriber"
+            return queue.position_of(start.name), "subscriber"
         case "time" | "ago":
-            at_us = start.number if start.kind == "time" else place.now_us() - start.number
-            return await _at_time(at_us, place, start.kind)
+            at_us = start.number if start.kind == "time" else queue.now_us() - start.number
+            return await _at_time(at_us, queue, start.kind)
 
 
 def _within(offset: int, first: int, end: int, clamp: bool) -> tuple[int, str]:
@@ -178,12 +178,12 @@ def _within(offset: int, first: int, end: int, clamp: bool) -> tuple[int, str]:
     )
 
 
-async def _at_time(at_us: int, place: Place, kind: str) -> tuple[int, str]:
-    found = await place.offset_at(at_us)
+async def _at_time(at_us: int, queue: ResolvableQueue, kind: str) -> tuple[int, str]:
+    found = await queue.offset_at(at_us)
     if found is None:
-        return place.next_offset, f"{kind}: after all → end"
-    if found == place.first_offset:
-        first_us = await place.timestamp_of(found)
+        return queue.next_offset, f"{kind}: after all → end"
+    if found == queue.first_offset:
+        first_us = await queue.timestamp_of(found)
         if first_us is not None and first_us > at_us:
             return found, f"{kind}: before all → beginning"
     return found, kind

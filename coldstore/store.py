@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, TypeGuard
 
-from coldstore.block.files import DataCache, Shelf
+from coldstore.block.files import BlockFiles, DataCache
 from coldstore.history import load
 from coldstore.layout import paths, queue_settings, sealed_json
 from coldstore.layout.queue_settings import Deleted, QueueSettings
@@ -23,7 +23,7 @@ from coldstore.objects.port import ObjectStore
 from coldstore.queue import bulk_import, deletion
 from coldstore.queue.bulk_import import Ticket
 from coldstore.queue.cold_queue import ColdQueue
-from coldstore.queue.verify import Progress, Report, being_imported, unreadable, verify, without_document
+from coldstore.queue.verify import Progress, Report, not_shown, unreadable, verify, without_document
 from coldstore.shared import failpoint, limits
 from coldstore.shared.batch import check_content
 from coldstore.shared.chance import Chance
@@ -127,11 +127,11 @@ class ColdStore:
         return self._find_settings(paths.check_name(name))
 
     def begin_import(self, name: str, *, idle: bool = False, **asked: Any) -> Ticket:
-        """Reserve a new queue, or one that is idle, for an import (importing.py); settings as of `create_queue`."""
+        """Reserve a new or an idle queue for an import (queue/bulk_import.py); settings as of `create_queue`."""
         wanted = QueueSettings(name=name, id=self._chance.token(), created_us=self._clock.now_us(), **asked)
         queue_settings.check_settings(wanted)
         self._claim()
-        return bulk_import.begin(self._objects, wanted, self._chance.token(), asked=asked, idle=idle)
+        return bulk_import.begin(self._objects, wanted, self._chance.token(), required=asked, idle=idle)
 
     def open_queue(self, name: str) -> ColdQueue:
         """A queue as it is now; `NotFound` if there is none of this name."""
@@ -151,15 +151,15 @@ class ColdStore:
                 name for name, there in zip(folders, pool.map(self._exists, folders), strict=True) if there
             )
 
-    def shelf(self, name: str) -> Shelf:
+    def files(self, name: str) -> BlockFiles:
         """The files of a queue, for those who judge them one by one."""
-        return Shelf(self._objects, self._settings(name))
+        return BlockFiles(self._objects, self._settings(name))
 
     def entries(self) -> list[str]:
         """Whatever lies under queues/, by name: queues, what is left of one, and what should not be there."""
         return sorted(self._entries())
 
-    def judge(self, name: str) -> Shelf | Report:
+    def judge(self, name: str) -> BlockFiles | Report:
         """The files of a queue, to be judged one by one; or the verdict, where there is no more to judge."""
         try:
             settings = self._find_settings(name) if paths.is_name(name) else None
@@ -167,16 +167,16 @@ class ColdStore:
             return unreadable(name, loss)
         if settings is None:
             return without_document(self._objects, name)
-        return Shelf(self._objects, settings) if settings.importing is None else being_imported(name)
+        return not_shown(settings) or BlockFiles(self._objects, settings)
 
     def verify(self, name: str, progress: Progress | None = None) -> Report:
         """Check every file of a queue, also of one that is too damaged to be opened."""
         judged = self.judge(name)
-        return verify(judged, progress) if isinstance(judged, Shelf) else judged
+        return verify(judged, progress) if isinstance(judged, BlockFiles) else judged
 
     def _opened(self, settings: QueueSettings) -> ColdQueue:
-        shelf = Shelf(self._objects, settings, self._cache)
-        return ColdQueue(shelf, self._clock, self._chance, load.load(shelf))
+        files = BlockFiles(self._objects, settings, self._cache)
+        return ColdQueue(files, self._clock, self._chance, load.load(files))
 
     def _settings(self, name: str) -> QueueSettings:
         settings = self._find_settings(paths.check_name(name))

@@ -22,6 +22,7 @@ from hotstore.journal.disk_journal import DiskJournal
 from hotstore.journal.port import Journal
 from hotstore.journal.witness import Witness
 from hotstore.memory import use_quick_pool
+from hotstore.queue.owners import Owners
 from hotstore.queue.registry import Registry
 from hotstore.settings import HotSettings
 from hotstore.store import HotStore
@@ -35,36 +36,42 @@ async def open_engine(
     clock: Clock,
     chance: Chance,
     place: str = "",
+    node: str | None = None,
     lock: DirectoryLock | None = None,
+    journal: Journal | None = None,
     guard: Callable[[Journal], Journal] = lambda journal: journal,
+    owners: Owners | None = None,
+    may_store: Callable[[], None] | None = None,
+    flush_seconds: float = 0.0,
 ) -> Engine:
     """Recover what `directory` holds, or begin there, and serve. `Conflict` if another process has it.
 
-    `place` is where the cold store lies, so that a copy of it is not taken for the store itself. `lock`: the caller has
-    it already, and gives it away. `guard`: stands before the journal.
+    `place`          where the cold store lies, so that a copy of it is not taken for the store itself
+    `node`           the name of this node in a cluster; None: the store has no other server
+    `lock`           of the directory, if the caller has it already. The engine releases it
+    `journal`        to be used instead of one on the disk of `directory`
+    `guard`          makes the journal that is used of the one on the disk
+    `owners`         which node owns a queue; None: all queues are ours
+    `may_store`      is asked before a block is stored
+    `flush_seconds`  groups of pushes begin no quicker after one another
     """
     lock = lock_directory(directory) if lock is None else lock
     use_quick_pool(os.environ)
     runners = Runners.threads()
     try:
-        witness = Witness(cold.objects, place=place)
-        on_disk = DiskJournal(
-            RealDisk(directory / "journal"),
-            chance,
-            segment_bytes=settings.segment_bytes,
-            kinds=records.KINDS,
-            beside=RealDisk(directory),
-            elsewhere=witness.extent,
-        )
-        journal = guard(on_disk)
+        witness = None
+        if journal is None:
+            witness = Witness(cold.objects, node, place)
+            journal = guard(_disk_journal(directory, settings, chance, witness))
+        used = journal
         catalog = Catalog(directory / "catalog.duckdb", directory / "quarantine", clock, chance)
 
         def view(registry: Registry) -> Relational:
-            return CatalogView(catalog, registry, runners.seal, lambda: journal.next_sequence - 1)
+            return CatalogView(catalog, registry, runners.seal, lambda: used.next_sequence - 1)
 
         free_bytes = RealDisk(directory).free_bytes
         engine = Engine(
-            journal,
+            used,
             cold,
             view,
             settings,
@@ -73,15 +80,31 @@ async def open_engine(
             runners,
             free_bytes,
             on_closed=lock.release,
+            owners=owners,
             witness=witness,
             is_in_place=lock.is_in_place,
+            node=node or "",
         )
+        engine.committer.every_seconds = flush_seconds
+        if may_store is not None:
+            engine.sealer.may_store = may_store
         await engine.start()
     except BaseException:
         runners.close()
         lock.release()
         raise
     return engine
+
+
+def _disk_journal(directory: Path, settings: HotSettings, chance: Chance, witness: Witness) -> Journal:
+    return DiskJournal(
+        RealDisk(directory / "journal"),
+        chance,
+        segment_bytes=settings.segment_bytes,
+        kinds=records.KINDS,
+        beside=RealDisk(directory),
+        elsewhere=witness.extent,
+    )
 
 
 async def open_store(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import AsyncGenerator
 
 import pyarrow as pa
 
 from coldstore.layout.metadata import BlockMetadata
 from coldstore.queue.cold_queue import ColdQueue
+from coldstore.shared.bounded_dict import BoundedDict
 from coldstore.shared.errors import OutOfRange
 from coldstore.shared.limits import READ_BATCH_BYTES
 from coldstore.store import ColdStore
@@ -25,7 +25,7 @@ class History:
     def __init__(self, cold: ColdStore, runner: Runner) -> None:
         self._cold = cold
         self._runner = runner
-        self._open: OrderedDict[str, ColdQueue] = OrderedDict()
+        self._open: BoundedDict[str, ColdQueue] = BoundedDict(HISTORY_QUEUES_MAX)
 
     async def read(self, queue: str, start: int, end: int) -> AsyncGenerator[pa.RecordBatch, None]:
         """Elements `start`..`end`; `OutOfRange` where the cold store does not have them all."""
@@ -63,15 +63,12 @@ class History:
 
     async def _queue(self, name: str, needed: int | None) -> ColdQueue:
         """The queue, opened; looked at again if it may have more than we know and that is `needed`."""
-        known = self._open.get(name)
+        known = self._open.use(name)
         if known is None:
             found = await self._runner.run(lambda: self._cold.open_queue(name))
         else:
             found = await self._runner.run(lambda: self._again(name, known, needed))
         self._open[name] = found
-        self._open.move_to_end(name)
-        while len(self._open) > HISTORY_QUEUES_MAX:
-            self._open.popitem(last=False)
         return found
 
 

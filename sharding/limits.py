@@ -31,7 +31,9 @@ LEASE_SECONDS: Final = 10.0
 LEASE_MARGIN: Final = 1.5  # others wait so much longer than the holder does: clocks may run unequally fast
 TENURE_LOOK_SECONDS: Final = 1.0  # how often a node looks at the others' tenures
 WATCH_LOOKS: Final = 20  # at a holder that is taken for dead, before a start or an operator believes it
-LONE_LEASES: Final = 3  # a lone server's lease is so many times as long: nobody waits for it, and beats cost
+SINGLE_NODE_LEASES: Final = (
+    3  # a single server's lease is so many times as long: nobody waits, and beats cost
+)
 
 RETRY_SECONDS: Final = 0.5  # … after which a request for a queue that is being taken over may come again
 TAKERS: Final = 8  # queues of a dead node that are sealed at once

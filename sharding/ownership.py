@@ -12,21 +12,21 @@ import pyarrow as pa
 
 from coldstore.layout.paths import check_name
 from coldstore.shared.errors import Conflict, Fenced, JjqError, NotFound
+from coldstore.shared.single_flight import SingleFlight
 from coldstore.store import ColdStore
 from hotstore.engine import Engine
 from hotstore.port import BlockInfo, QueueInfo
 from hotstore.runner import Runner
 from sharding.documents import shards, tenure
-from sharding.documents.shards import Found as Document
-from sharding.documents.shards import Range, Shards, check_ranges
-from sharding.documents.tenure import Found
+from sharding.documents.shards import Range, Shards, StoredShards, check_ranges
+from sharding.documents.tenure import StoredTenure
 from sharding.history import History
 from sharding.limits import TAKERS
 from sharding.ports import Lost, Takeover
 from sharding.takeover import handover
 from sharding.takeover.claims import Claims
-from sharding.takeover.takeover import Estates
-from sharding.takeover.watch import Keeper
+from sharding.takeover.takeover import TakeoverWorker
+from sharding.takeover.watch import TenureWatch
 
 log = logging.getLogger("jjq.sharding")
 
@@ -39,20 +39,20 @@ class NodeOwnership:
         engine: Engine,
         cold: ColdStore,
         claims: Claims,
-        estates: Estates,
-        keeper: Keeper,
+        takeovers: TakeoverWorker,
+        watch: TenureWatch,
         runner: Runner,
     ) -> None:
         self._engine = engine
         self._cold = cold
         self._claims = claims
-        self._estates = estates
-        self._keeper = keeper
+        self._takeovers = takeovers
+        self._watch = watch
         self._runner = runner
         self._history = History(cold, runner)
         self.objects = claims.objects
         self._learning: asyncio.Task[None] | None = None
-        self._moves: dict[tuple[str, str], asyncio.Task[Shards]] = {}  # by queue and target
+        self._moves: SingleFlight[tuple[str, str], Shards] = SingleFlight(_log_move)  # by queue and target
 
     def start(self) -> None:
         """After a start the journal says what is ours; what else the documents say is read on the side."""
@@ -107,19 +107,12 @@ class NodeOwnership:
         if to == self.node:
             await self._engine.registry.queue(queue)
             return await self._document(queue)
-        move = self._moves.get((check_name(queue), to))
-        if move is None:
-            made = handover.hand_over(queue, to, self._claims, self._engine.departures, self._runner)
-            move = self._moves[queue, to] = asyncio.create_task(made, name=f"jjq-move-{queue}")
-            move.add_done_callback(lambda done: self._moved(queue, to, done))
-        # Whoever asked may go away: the move comes to its end all the same, and who asks again joins it.
-        return await asyncio.shield(move)
-
-    def _moved(self, queue: str, to: str, move: asyncio.Task[Shards]) -> None:
-        del self._moves[queue, to]
-        error = None if move.cancelled() else move.exception()
-        if error is not None:
-            log.info("move of queue %s to node %s: %s", queue, to, error)
+        # A caller may go away: the move ends all the same, and a caller that asks again joins it.
+        return await self._moves.run(
+            (check_name(queue), to),
+            lambda: handover.hand_over(queue, to, self._claims, self._engine.departures, self._runner),
+            f"jjq-move-{queue}",
+        )
 
     async def set_ranges(self, queue: str, ranges: Sequence[Range]) -> Shards:
         wanted = check_ranges(ranges)
@@ -166,31 +159,31 @@ class NodeOwnership:
                 f"the journal of node {node} is on its own disk: what is not in the cold store would be lost, in "
                 f"{len(lost)} queues ({shown}…); bring its disk back, or accept the loss"
             )
-        if found.tenure.state == "open" and await self._runner.run(lambda: self._keeper.end(found)) is None:
+        if found.tenure.state == "open" and await self._runner.run(lambda: self._watch.end(found)) is None:
             raise Conflict(f"node {node} gave a sign of life, or another node takes over: look again")
         if journal == "s3":
-            moved = await self._runner.run(lambda: self._estates.take(node))
+            moved = await self._runner.run(lambda: self._takeovers.take(node))
             return Takeover(node, journal, tuple(moved), ())
         moved, lost = await self._runner.run(lambda: self._take_disk(node))
         return Takeover(node, journal, tuple(moved), tuple(lost))
 
-    def _check_dead(self, found: Found, node: str) -> None:
+    def _check_dead(self, found: StoredTenure, node: str) -> None:
         if node == self.node:
             raise Conflict(f"this is node {node}, and it lives: ask another node")
-        if found.tenure.state == "open" and not self._keeper.is_dead(node):
+        if found.tenure.state == "open" and not self._watch.is_dead(node):
             raise Conflict(
                 f"node {node} is alive, or was moments ago: wait, or stop it and wait for its lease"
             )
 
     # In a worker thread -----------------------------------------------------------------------------
 
-    def _tenure(self, node: str) -> Found:
+    def _tenure(self, node: str) -> StoredTenure:
         found = tenure.read(self._claims.objects, check_name(node, "node"))
         if found is None:
             raise NotFound(f"there never was a node {node}: correct the name")
         return found
 
-    def _owned_by(self, node: str) -> list[Document]:
+    def _owned_by(self, node: str) -> list[StoredShards]:
         """The documents of all queues of a node; reads those of all queues there are."""
         objects = self._claims.objects
         with ThreadPoolExecutor(TAKERS, "jjq-owned") as pool:
@@ -215,3 +208,7 @@ class NodeOwnership:
                 ) from None
             moved.append(found.shards.name)
         return moved, lost
+
+
+def _log_move(move: tuple[str, str], error: BaseException) -> None:
+    log.info("move of queue %s to node %s: %s", *move, error)

@@ -1,7 +1,9 @@
-"""The ports of `sharding`: what the router and the operator's commands ask of the node they run on.
+"""The ports of `sharding`, and the values that pass through them.
 
-`Ownership` is safety: it says who serves a queue, and changes it. Everything it answers without
-`await` is a look-up in memory. `Held` by the router, faked in its tests.
+`Ownership`    who serves a queue, on this node; changes it. The router and the operator's commands ask it. Safety rests
+               on it. What it answers without `await` is a look-up in memory. Tests of the router fake it
+`Operations`   the verbs of jjq.v1.Operator. `NodeOperator` has them for one node, `ClusterOperator` for all, and the
+               client for whoever calls from outside
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from hotstore.port import BlockInfo, QueueInfo
+from sharding.documents.load import Load
+from sharding.documents.node_info import Node
 from sharding.documents.shards import Range, Shards
 from sharding.documents.tenure import JournalKind
 
@@ -33,6 +37,51 @@ class Takeover:
     journal: JournalKind
     moved: tuple[str, ...]  # queues that are served by `to` now
     lost: tuple[Lost, ...]  # with the disk journal only
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """A node, and whether it gives signs of life."""
+
+    node: Node
+    alive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A block range of a queue, or its tail (`next` is None), served by one node."""
+
+    queue: str
+    first: int
+    next: int | None
+    node: str
+    epoch: int
+    load: Load
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A shard, and where it shall be."""
+
+    shard: Shard
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A node's part of all load, in percent."""
+
+    node: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Moves, the heaviest first, and what they lead to."""
+
+    moves: tuple[Move, ...]
+    shares: tuple[Share, ...]
 
 
 class Ownership(Protocol):
@@ -97,3 +146,31 @@ class Ownership(Protocol):
     async def list_history(self, queue: str) -> list[BlockInfo]:
         """The blocks in the cold store as they are now, whoever owns the queue."""
         ...
+
+
+class Operations(Protocol):
+    """The verbs of jjq.v1.Operator."""
+
+    async def nodes(self) -> list[NodeState]: ...
+
+    async def drain(self, node: str, *, undo: bool = False) -> NodeState: ...
+
+    async def take_over(self, node: str, *, accept_loss: bool = False, dry_run: bool = False) -> Takeover: ...
+
+    async def shards(
+        self, queue: str = "", node: str = "", *, after: str = "", limit: int | None = None
+    ) -> dict[str, list[Shard]]:
+        """By queue: all, or the first `limit` queues after `after`. With `node`, queues may have no shards."""
+        ...
+
+    async def plan(self, leaving: str = "") -> Plan: ...
+
+    async def move(self, queue: str, to: str, first: int | None = None) -> Shard:
+        """Let `to` serve the tail, or the range that begins at `first`."""
+        ...
+
+    async def prepare(self, queue: str) -> None:
+        """The queue is about to be moved here: look at it, so that the move is quicker. Changes nothing."""
+        ...
+
+    async def split(self, queue: str, parts: int = 0, *, dry_run: bool = False) -> list[Shard]: ...

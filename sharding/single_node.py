@@ -1,24 +1,24 @@
-"""A server that is alone: it has the whole store, and says so in a tenure like that of a node.
+"""A server that has a store for itself. It says so in a tenure like that of a node.
 
-    cluster/tenures/_lone.json     see tenure.py and holder.py; the journal is on the disk, there are no estates
+    cluster/tenures/_lone.json     see tenure.py and holder.py. Its journal is on the disk; there are no orphan journals
 
-    start      our own data directory is in it, or nobody's: the next run, at once
-               another's: refused, however silent it is. What that one acknowledged may be on its disk alone
-               nodes have open tenures: refused; they have the store
-    beat       now and then; finds out whether an operator has released the store (`release`)
-    stop       everything is in the cold store: settled, anyone may start. Else it stays ours
+    start      the tenure names our own data directory, or nobody's: begin the next run at once
+               it names another directory: refuse, however silent that server is. What it acknowledged may be on its
+               disk alone
+               nodes have open tenures: refuse. They have the store
+    beat       every few seconds. A beat finds out whether an operator has released the store (`release`)
+    stop       if everything is in the cold store, settle the tenure: anyone may start. Else the store stays ours
 
-It acknowledges without asking anybody: what it acknowledges is on its own disk, and no other server starts while
-the tenure is open. So it goes on while the store is away for hours. What ends its tenure is an operator alone,
-who says that it is gone, after its beats were missing for longer than a lease. A server that was merely paused
-finds its lease run out when it goes on, asks before it acknowledges anything, and stops.
+The server acknowledges without asking anybody: what it acknowledges is on its own disk, and no other server starts
+while the tenure is open. So it goes on while the store cannot be reached, even for hours. Only an operator can end its
+tenure: by saying that the server is gone, after its beats were missing for longer than a lease. A server that was
+merely paused finds that its lease has run out. It asks before it acknowledges anything, and stops.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -37,11 +37,11 @@ from hotstore.runner import ThreadRunner
 from hotstore.settings import HotSettings
 from sharding.documents import tenure
 from sharding.documents.holder import Holder, hold
-from sharding.documents.tenure import Found, Held, Tenure
-from sharding.journal.begin import admit, begin, is_silent
+from sharding.documents.tenure import OwnTenure, StoredTenure, Tenure
+from sharding.journal.fencing import admit, begin, is_silent
 from sharding.journal.lease import Lease, LeasedJournal
-from sharding.limits import CLOSE_SECONDS, LONE_LEASES
-from sharding.takeover.watch import Beats, TenureSettings
+from sharding.limits import CLOSE_SECONDS, SINGLE_NODE_LEASES
+from sharding.takeover.watch import Heartbeat, TenureSettings
 
 log = logging.getLogger("jjq.sharding")
 
@@ -49,40 +49,34 @@ _OPERATOR: Final = "an operator"
 _SHOWN: Final = 3  # nodes that a refusal names
 
 
-class LoneHeld(Held):
-    """The tenure of a server that is alone. A document that is gone is put again: nobody has taken the store."""
+class SingleNodeTenure(OwnTenure):
+    """The tenure of a single server. If the document is gone, it is put again: nobody has taken the store."""
 
-    def _now(self) -> Found:
-        found = tenure.read(self._objects, self.node)
-        if found is None:
-            with suppress(Conflict):
-                etag = self._objects.put_if_absent(paths.tenure(self.node), tenure.encode(self.tenure))
-                return Found(self.tenure, etag)
-            found = tenure.read(self._objects, self.node)
-        return self._mine(found)
+    def _mine(self, found: Tenure | None) -> Tenure:
+        return self.tenure if found is None else super()._mine(found)
 
-    def _fenced(self, found: Found | None) -> Fenced:
-        by = None if found is None else found.tenure.by
-        holder = None if found is None else found.tenure.holder
+    def _fenced(self, found: Tenure | None) -> Fenced:
+        by = None if found is None else found.by
+        holder = None if found is None else found.holder
         return Fenced(
             f"this server lost its store: {by or holder or 'another server'} has taken it; what is in its journal "
             f"and not in the store was given up with that"
         )
 
     def leave(self, sealed: bool) -> None:
-        """The process ends. If the cold store has everything, others may have the store."""
+        """The process ends. If everything is `sealed` in the cold store, others may have the store."""
 
-        def left(now: Tenure) -> Tenure:
+        def stop(now: Tenure) -> Tenure:
             if sealed:
                 return replace(now, state="settled", beat=now.beat + 1)
             stopped = None if now.holder is None else replace(now.holder, stopped=True)
             return replace(now, holder=stopped, beat=now.beat + 1)
 
-        self.change(left)
+        self.change(stop)
 
 
-class Patience(Beats):
-    """Beats; and stays while the store is away."""
+class SingleNodeHeartbeat(Heartbeat):
+    """Beats, and keeps the lease while the store cannot be reached."""
 
     def start(self) -> None:
         super().start()
@@ -92,7 +86,7 @@ class Patience(Beats):
         self._lease.stay()
 
 
-async def open_lone(
+async def open_single_node(
     directory: Path,
     cold: ColdStore,
     store: str,
@@ -101,10 +95,10 @@ async def open_lone(
     clock: Clock,
     chance: Chance,
 ) -> Engine:
-    """Make the store ours, recover the journal, serve. `store` names the place of the cold store."""
+    """Make the store ours, recover the journal, serve. `store` says where the cold store is."""
     lock = lock_directory(directory)
     runner = ThreadRunner("jjq-tenure", 2)
-    wanted = TenureSettings.for_lease(LONE_LEASES * tenure_settings.lease_seconds)
+    wanted = TenureSettings.for_lease(SINGLE_NODE_LEASES * tenure_settings.lease_seconds)
     begun = clock.monotonic()
     try:
         holder = hold(directory, store, wanted.lease_seconds, clock, chance)
@@ -114,17 +108,16 @@ async def open_lone(
         lock.release()
         raise
     lease = Lease(held.beat, clock, wanted.lease_seconds, patient=True, begun=begun)
-    beats = Patience(lease, runner, wanted)
+    beats = SingleNodeHeartbeat(lease, runner, wanted)
     beats.start()  # before the journal is replayed, which may take longer than a lease
     try:
         engine = await open_engine(
             directory, cold, settings=settings, clock=clock, chance=chance, place=store, lock=lock,
-            guard=lambda journal: LeasedJournal(journal, lease),
+            guard=lambda journal: LeasedJournal(journal, lease), may_store=lease.confirm,
         )  # fmt: skip
     except BaseException:
         await _leave(held, beats, runner, sealed=False)
         raise
-    engine.sealer.may_store = lease.confirm
     engine.on_leaving = partial(_leave, held, beats, runner)
     beats.on_lost = partial(_lost, engine)
     if lease.lost is not None:
@@ -137,8 +130,8 @@ def _lost(engine: Engine, error: Exception) -> None:
     engine.fail(error)
 
 
-async def _leave(held: LoneHeld, beats: Beats, runner: ThreadRunner, sealed: bool) -> None:
-    """Say that this process is gone. If the store is away, the next start from this directory needs no such word."""
+async def _leave(held: SingleNodeTenure, beats: Heartbeat, runner: ThreadRunner, sealed: bool) -> None:
+    """Write that this process is gone. If that fails, the next start from this directory goes on all the same."""
     await beats.close()
     try:
         async with asyncio.timeout(CLOSE_SECONDS):
@@ -154,11 +147,13 @@ async def _leave(held: LoneHeld, beats: Beats, runner: ThreadRunner, sealed: boo
 # In a worker thread ---------------------------------------------------------------------------------
 
 
-def claim(objects: ObjectStore, holder: Holder, clock: Clock, chance: Chance) -> LoneHeld:
+def claim(objects: ObjectStore, holder: Holder, clock: Clock, chance: Chance) -> SingleNodeTenure:
     """Make the store ours, or `Conflict` that says whose it is."""
-    held = LoneHeld(objects, begin(objects, paths.LONE, "disk", chance.token(), holder, clock).tenure)
-    # Nodes look at our tenure after they have begun theirs (`check_no_lone`), and we at theirs after ours: of two
-    # that start at once one at least sees the other.
+    held = SingleNodeTenure(
+        objects, begin(objects, paths.SINGLE_NODE, "disk", chance.token(), holder, clock).tenure
+    )
+    # A node looks at our tenure after it has begun its own (`check_no_single_node`). We look at the nodes' tenures
+    # after we have begun ours. So of two that start at once, at least one sees the other.
     nodes = _nodes(objects, holder)
     if nodes:
         held.leave(sealed=held.tenure.since == held.run)  # what an earlier run left here stays ours
@@ -175,7 +170,7 @@ def _nodes(objects: ObjectStore, here: Holder) -> list[str]:
     for info in objects.list(paths.TENURES):
         node = paths.tenure_node(info.key)
         found = None if node is None else tenure.read(objects, node)
-        if found is None or (found.tenure.state == "settled" and not found.tenure.estates):
+        if found is None or (found.tenure.state == "settled" and not found.tenure.orphans):
             continue
         if found.tenure.holder is None or found.tenure.holder.is_same_store(here):
             names.append(found.tenure.node)
@@ -184,9 +179,9 @@ def _nodes(objects: ObjectStore, here: Holder) -> list[str]:
     return names
 
 
-def check_no_lone(objects: ObjectStore, holder: Holder, clock: Clock) -> Found | None:
-    """For a node that joins: `Conflict` if a lone server has the store; its tenure if that was this directory's."""
-    found = tenure.read(objects, paths.LONE)
+def check_no_single_node(objects: ObjectStore, holder: Holder, clock: Clock) -> StoredTenure | None:
+    """For a node that joins: `Conflict` if a single server has the store; its tenure if it ran in this directory."""
+    found = tenure.read(objects, paths.SINGLE_NODE)
     if found is None or found.tenure.state != "open":
         return None
     admit(objects, found, holder, clock)
@@ -194,8 +189,8 @@ def check_no_lone(objects: ObjectStore, holder: Holder, clock: Clock) -> Found |
 
 
 def release(objects: ObjectStore, clock: Clock, *, accept_loss: bool = False) -> Holder | None:
-    """End the tenure of a lone server that is gone. Its holder; None if nobody has the store."""
-    found = tenure.read(objects, paths.LONE)
+    """End the tenure of a single server that is gone. Returns its holder; None if nobody has the store."""
+    found = tenure.read(objects, paths.SINGLE_NODE)
     if found is None and not _exists(objects):
         raise NotFound(f"nothing was ever written to {objects!r}: correct its address")
     if found is None or found.tenure.state != "open":

@@ -1,4 +1,4 @@
-"""A draft: elements about to become a block, checked to be what a block may hold."""
+"""A draft: elements about to become a block, after a check that a block may hold them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coldstore.shared.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Elements with dense offsets, and what their metadata will say of them."""
+    """Elements with dense offsets, and the figures that the block's metadata will have."""
 
     table: pa.Table
     first: int
@@ -37,7 +37,7 @@ class Draft:
 
     def cut(self, start: int, end: int) -> Draft:
         """The elements with offsets `start`..`end` (exclusive)."""
-        return _measured(self.table.slice(start - self.first, end - start), start)
+        return _measure(self.table.slice(start - self.first, end - start), start)
 
     def head(self, size: int) -> Draft:
         """The first elements, of about `size` bytes; at least one, and all where there is no more."""
@@ -55,7 +55,7 @@ class Draft:
         return self.cut(self.first, self.first + (low if low == 1 or over <= under else low - 1))
 
 
-def draft(elements: pa.RecordBatch | pa.Table, content: Content) -> Draft:
+def make_draft(elements: pa.RecordBatch | pa.Table, content: Content) -> Draft:
     """A draft of `elements`, or `InvalidInput` that names the position at fault."""
     table = elements if isinstance(elements, pa.Table) else pa.Table.from_batches([elements])
     if table.num_rows == 0:
@@ -63,7 +63,7 @@ def draft(elements: pa.RecordBatch | pa.Table, content: Content) -> Draft:
     wanted = batch.schema(content)
     if not table.schema.equals(wanted):
         raise InvalidInput(
-            f"the elements are {_shown(table.schema)}; a {content} queue holds {_shown(wanted)}"
+            f"the elements are {_describe(table.schema)}; a {content} queue holds {_describe(wanted)}"
         )
     if table.nbytes > limits.FINAL_BYTES_MAX:
         raise InvalidInput(
@@ -75,15 +75,15 @@ def draft(elements: pa.RecordBatch | pa.Table, content: Content) -> Draft:
             raise InvalidInput(f"element {position}: its {name} is null", position=position)
     first = table.column("offset")[0].as_py()
     _check_dense(table.column("offset"), first)
-    return _measured(table, first)
+    return _measure(table, first)
 
 
-def joined(parts: list[pa.Table], content: Content) -> Draft:
-    """A draft of several runs of elements that follow one another."""
-    return draft(pa.concat_tables(parts), content)
+def concat(parts: list[pa.Table], content: Content) -> Draft:
+    """A draft of several tables whose elements follow one another."""
+    return make_draft(pa.concat_tables(parts), content)
 
 
-def _measured(table: pa.Table, first: int) -> Draft:
+def _measure(table: pa.Table, first: int) -> Draft:
     times = pc.min_max(table.column("timestamp").cast(pa.int64()))
     return Draft(table, first, times["min"].as_py(), times["max"].as_py())
 
@@ -108,5 +108,5 @@ def _first_wrong(found: np.ndarray[Any, Any], start: int) -> int | None:
     return int(differs.argmax()) if differs.any() else None
 
 
-def _shown(schema: pa.Schema) -> str:
+def _describe(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)

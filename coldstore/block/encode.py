@@ -1,19 +1,22 @@
-"""A block's data file: Parquet that any engine reads, in bytes that depend on the elements alone.
+"""Encode a block's data file: Parquet that any engine reads, in bytes that depend on the elements alone.
 
-    compression     zstd, level 1: smaller than snappy and as quick. Values of which it would save less than a
+    compression     zstd, level 1: smaller than snappy and as quick. Values that it would shrink by less than a
                     fifth, such as ciphertext, are stored as they are: twice as quick to write and read
     order           rows sorted by offset, and declared so
-    encodings       offset and timestamp DELTA_BINARY_PACKED, the rest PLAIN; no dictionaries, since
-                    they help neither numbers that count up nor values that differ
-    statistics      offset and timestamp, per row group and page (page index)
+    encodings       offset and timestamp DELTA_BINARY_PACKED, the rest PLAIN; no dictionaries: they help
+                    neither numbers that count up nor values that differ
+    statistics      of offset and timestamp, for each row group and page (page index)
     checksums       of every page; of the whole file (sha256) in the block's metadata
     row groups      about `limits.ROW_GROUP_BYTES` each, so that a pruned read decodes little
     key-values      jjq.format, jjq.queue (id), jjq.name, jjq.content, jjq.first, jjq.last
 
-The same elements give the same bytes, however they were cut into Arrow chunks and on however many
-processors: an owner that repeats a write after a crash produces the file that is already there.
-Hence no time, no put id and nothing else of the attempt in the file. (Another version of Arrow may
-write other bytes, so where it matters `commit.py` compares elements when digests differ.)
+The same elements give the same bytes, however they are cut into Arrow chunks, and on however many
+processors: an owner that repeats a write after a crash writes the file that is already there. So the file
+holds no time, no put id, and nothing else of the attempt. (Another version of Arrow may write other bytes.
+Where it matters, `queue/commit.py` compares elements when digests differ.)
+
+Several threads encode the row groups of a block, and `parquet_stitch` puts them together. docs/decisions.md
+says what that buys.
 """
 
 from __future__ import annotations
@@ -45,15 +48,15 @@ _LEVEL: Final = 1
 _CODECS: Final = dict.fromkeys(
     ("offset", "timestamp", "key", "value", "headers.key_value.key", "headers.key_value.value"), "zstd"
 )
-_WORTHWHILE: Final = 0.8  # what values must be compressed to, to be worth the time
+_WORTHWHILE: Final = 0.8  # compress values only if they shrink to this share or less
 _SAMPLES: Final = 8
 _SAMPLE_BYTES: Final = 16 * limits.KIB
 
 
 class Encoded:
-    """A data file in pieces; later ones may still be encoded while earlier ones are digested and put.
+    """A data file in pieces. The first pieces can be digested and put while others are still being encoded.
 
-    Iterating waits for each piece. The digest is taken along the way, once, by whoever iterates first.
+    Iterating waits for each piece. The first iteration also takes the digest.
     """
 
     def __init__(self, pieces: Sequence[Callable[[], memoryview]]) -> None:
@@ -71,32 +74,32 @@ class Encoded:
                 self._size += len(view)
             yield view
 
-    def _finished(self) -> None:
+    def _finish(self) -> None:
         if self._digested < len(self._pieces):
             for _ in self:
                 pass
 
     @property
     def size(self) -> int:
-        self._finished()
+        self._finish()
         return self._size
 
     @property
     def sha256(self) -> str:
-        self._finished()
+        self._finish()
         return self._digest.hexdigest()
 
     @classmethod
     def of(cls, data: bytes | memoryview) -> Encoded:
-        """A data file that is there already."""
+        """A data file whose bytes are there already."""
         return cls([lambda: memoryview(data)])
 
 
 def encode(table: pa.Table, settings: QueueSettings) -> Encoded:
-    """The data file of these elements, which the caller has checked: dense offsets, the queue's schema."""
-    sizes = _row_bytes(table)
-    ends = _group_ends(sizes)
-    style = _Style(_provenance(table, settings), _compressible(table, int(sizes.sum())))
+    """The data file of a table. The caller has checked that offsets are dense and that the schema is the queue's."""
+    sizes = _measure_rows(table)
+    ends = _cut_groups(sizes)
+    style = _Style(_provenance(table, settings), _is_compressible(table, int(sizes.sum())))
     if len(ends) == 1 or not _can_stitch():
         return Encoded.of(_encode_file(table, ends, int(sizes.sum()), style))
     return _encode_groups(table, ends, sizes, style)
@@ -104,14 +107,14 @@ def encode(table: pa.Table, settings: QueueSettings) -> Encoded:
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """What all row groups of a block have in common."""
+    """Settings that all row groups of a block share."""
 
-    said: dict[str, str]
-    compressed: bool = True  # the values; all else always is
+    key_values: dict[str, str]
+    compressed: bool = True  # of the values; the other columns are always compressed
 
 
-def _compressible(table: pa.Table, content_bytes: int) -> bool:
-    """Whether values are worth compressing, judged by samples; depends on the elements alone."""
+def _is_compressible(table: pa.Table, content_bytes: int) -> bool:
+    """Whether values are worth compressing, judged by samples. The same elements give the same answer."""
     if content_bytes < _SAMPLES * _SAMPLE_BYTES:
         return True
     rows = max(1, _SAMPLE_BYTES * table.num_rows // content_bytes)
@@ -125,13 +128,13 @@ def _compressible(table: pa.Table, content_bytes: int) -> bool:
     return len(packed) <= _WORTHWHILE * len(sample)
 
 
-def _row_bytes(table: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
-    # Not Table.nbytes: that depends on how the table is cut, and row groups must not.
+def _measure_rows(table: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
+    # Not Table.nbytes, which depends on how the table is cut into chunks. Row groups must not.
     parts = [batch.element_bytes(chunk) for chunk in table.to_batches()]
     return (parts[0] if len(parts) == 1 else np.concatenate(parts)) + _ROW_BYTES
 
 
-def _group_ends(sizes: np.ndarray[Any, np.dtype[np.int64]]) -> list[int]:
+def _cut_groups(sizes: np.ndarray[Any, np.dtype[np.int64]]) -> list[int]:
     """Row positions at which row groups end; the last one is the number of rows."""
     total = np.cumsum(sizes)
     marks = np.arange(limits.ROW_GROUP_BYTES, int(total[-1]), limits.ROW_GROUP_BYTES)
@@ -151,7 +154,7 @@ def _split_long(ends: Sequence[int]) -> Iterator[int]:
 def _encode_groups(
     table: pa.Table, ends: Sequence[int], sizes: np.ndarray[Any, np.dtype[np.int64]], style: _Style
 ) -> Encoded:
-    """Encode row groups side by side, each as a file, which are stitched together piece by piece."""
+    """Encode row groups in parallel, each as a file, and stitch the files together piece by piece."""
     pool = ThreadPoolExecutor(min(len(ends), pa.cpu_count(), limits.CODEC_THREADS_MAX), "jjq-encode")
     parts = [
         pool.submit(_encode_part, table.slice(start, end - start), int(sizes[start:end].sum()), style)
@@ -169,8 +172,8 @@ def _encode_groups(
     return Encoded([lambda: memoryview(parquet_stitch.MAGIC), *bodies, functools.cache(end)])
 
 
-def _encode_part(rows: pa.Table, content_bytes: int, style: _Style) -> parquet_stitch.Part:
-    return parquet_stitch.take_apart(_encode_file(rows, [rows.num_rows], content_bytes, style))
+def _encode_part(rows: pa.Table, content_bytes: int, style: _Style) -> parquet_stitch.FilePart:
+    return parquet_stitch.split_file(_encode_file(rows, [rows.num_rows], content_bytes, style))
 
 
 def _encode_file(table: pa.Table, ends: Sequence[int], content_bytes: int, style: _Style) -> memoryview:
@@ -180,24 +183,24 @@ def _encode_file(table: pa.Table, ends: Sequence[int], content_bytes: int, style
     try:
         return _write(pa.allocate_buffer(capacity), table, ends, style)
     except OSError:
-        # The estimate was too small. Never seen; but a block must not be refused for it.
+        # The estimate was too small. This was never seen, but must not be a reason to refuse a block.
         return _write(pa.allocate_buffer(4 * capacity), table, ends, style)
 
 
 def _write(room: pa.Buffer, table: pa.Table, ends: Sequence[int], style: _Style) -> memoryview:
     sink = pa.FixedSizeBufferWriter(room)
-    with _writer(sink, table.schema, style.compressed) as writer:
+    with open_writer(sink, table.schema, style.compressed) as writer:
         start = 0
         for end in ends:
             # One chunk per row group, or the pages would end where the chunks do.
             rows = table.slice(start, end - start).combine_chunks()
             writer.write_table(rows, row_group_size=end - start)
             start = end
-        writer.add_key_value_metadata(style.said)
+        writer.add_key_value_metadata(style.key_values)
     return memoryview(room).cast("B")[: sink.tell()]
 
 
-def _writer(sink: Any, schema: pa.Schema, compressed: bool = True) -> pq.ParquetWriter:
+def open_writer(sink: Any, schema: pa.Schema, compressed: bool = True) -> pq.ParquetWriter:
     codecs = _CODECS if compressed else {**_CODECS, "value": "none"}
     return pq.ParquetWriter(
         sink,
@@ -218,7 +221,7 @@ def _writer(sink: Any, schema: pa.Schema, compressed: bool = True) -> pq.Parquet
 
 @functools.cache
 def _can_stitch() -> bool:
-    """Whether this version of Arrow writes files that we can put together: tried once, on a small one."""
+    """Whether we can stitch the files of this version of Arrow. Tried once, on a small file."""
     values = batch.payload("bytes", [b"a", b"", b"c"], keys=[b"k", None, None])
     table = pa.Table.from_batches([batch.stamp(values, first=7, timestamp_us=1)])
     style = _Style({"jjq.format": str(FORMAT)})

@@ -1,8 +1,8 @@
-"""Fetching a data file: parts of it side by side, and its sha256 taken while they come.
+"""Fetch a data file in parallel ranges, and take its sha256 while they arrive.
 
-One stream from S3 is slow and a processor that waits for it is idle; on a local disk reading and
-digesting take about as long as each other. So a large file is read in ranges by a few threads and
-digested here in order. All ranges go into one buffer, since Parquet is read from its end.
+One stream from S3 is slow, and a processor that waits for it is idle. On a local disk, reading and digesting
+take about equally long. So a few threads read a large file in ranges, and the calling thread digests the
+ranges in order. All ranges go into one buffer, since Parquet is read from its end.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def fetch(objects: ObjectStore, key: str, size: int) -> Fetched:
     def read(start: int) -> int:
         end = start + _PART_BYTES if start != starts[-1] else size + 1
         part = objects.get(key, start, end).data
-        # By numpy, which lets go of the interpreter's lock meanwhile: others serve with it.
+        # Copied by numpy, which releases the interpreter's lock meanwhile, so that other threads can serve.
         target[start : start + len(part)] = np.frombuffer(part, dtype=np.uint8)
         return len(part)
 

@@ -1,7 +1,7 @@
 """The files of one queue, read and written one by one, with every check that a single file allows.
 
-Whatever is missing, damaged, cut short or swapped gives `DataLoss` that names block and key; nothing
-here deletes or overwrites.
+A file that is missing, damaged, cut short or swapped with another gives `DataLoss` that names block and key.
+Nothing here deletes or overwrites.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _FETCHERS: Final = 16  # small objects wait for the network, not for a processor
 
 
 class DataCache(Protocol):
-    """Local copies of data files; `objects/cache.py` has one for S3 roots."""
+    """Port: local copies of data files. `objects/cache.py` implements it for S3."""
 
     def get(self, key: str, sha256: str, size: int) -> Any:
         """The file's bytes, checked against `sha256`; `NotFound` or `DataLoss` like the store behind it."""
         ...
 
 
-class Shelf:
-    """Where the files of one queue are. Safe to use from many threads."""
+class BlockFiles:
+    """The files of one queue. Safe to use from many threads."""
 
     def __init__(self, objects: ObjectStore, settings: QueueSettings, cache: DataCache | None = None) -> None:
         self.objects = objects
@@ -43,9 +43,9 @@ class Shelf:
         self._cache = cache
         self._folder = paths.queue_folder(settings.name)
 
-    def without_cache(self) -> Shelf:
-        """The same files, read from where they are: for those who judge them."""
-        return Shelf(self.objects, self.settings)
+    def without_cache(self) -> BlockFiles:
+        """The same files, read from the store itself: for verify and sweep, which must not trust a copy."""
+        return BlockFiles(self.objects, self.settings)
 
     @property
     def name(self) -> str:
@@ -64,7 +64,7 @@ class Shelf:
             return None
 
     def committed(self, block: BlockMetadata) -> BlockMetadata:
-        """The metadata of a block as it was committed, with all that a list of blocks does not keep."""
+        """The metadata of a block as it was committed, with the fields that a list of blocks does not keep."""
         found = self.find(block.first, block.kind)
         if found is None or found.sha256 != block.sha256:
             key = paths.meta(self.name, block.first, block.kind)
@@ -73,7 +73,7 @@ class Shelf:
         return found
 
     def info(self, block: BlockMetadata) -> ObjectInfo | None:
-        """What the store knows of the metadata of a block: `modified_us` is when it was committed."""
+        """The object that holds a block's metadata: its `modified_us` is when the block was committed."""
         try:
             return self.objects.head(paths.meta(self.name, block.first, block.kind))
         except NotFound:
@@ -81,9 +81,9 @@ class Shelf:
 
     def find_all(self, keys: Iterable[paths.MetaKey]) -> list[BlockMetadata | None]:
         """Like `find` for many blocks at once."""
-        return list(self._side_by_side(list(keys)))
+        return list(self._find_in_parallel(list(keys)))
 
-    def _side_by_side(self, keys: Sequence[paths.MetaKey]) -> Iterator[BlockMetadata | None]:
+    def _find_in_parallel(self, keys: Sequence[paths.MetaKey]) -> Iterator[BlockMetadata | None]:
         if len(keys) < 2:
             yield from (self.find(*key) for key in keys)
             return
@@ -108,7 +108,7 @@ class Shelf:
         """Path of the copy that a replaced file has until it is in its place (commit.py)."""
         if block.kind == "young":
             return None
-        with suppress(DataLoss):  # the damage of the data itself is what the caller should hear of
+        with suppress(DataLoss):  # the caller reports the damage of the data itself
             return self.committed(block).copy
         return None
 
@@ -120,7 +120,7 @@ class Shelf:
             fetched = fetch(self.objects, key, block.stored_bytes)
         except NotFound:
             raise _lost(block, key, "missing") from None
-        except DataLoss:  # of a cache, which does not know blocks
+        except DataLoss:  # raised by a cache, which does not know about blocks
             raise _lost(block, key, "damaged: its sha256 is not the one that was committed") from None
         check_digest(fetched, block, key)
         return fetched.data
@@ -129,9 +129,9 @@ class Shelf:
         """The block's data file, whose digest was checked, opened but not decoded."""
         key = self.key(block.path)
         file = BlockFile(data, key, block.first)
-        said = (file.provenance.get("jjq.queue"), file.provenance.get("jjq.first"))
+        names = (file.provenance.get("jjq.queue"), file.provenance.get("jjq.first"))
         ends = block.file_first + file.count
-        if said != (block.queue, str(block.file_first)) or ends != block.next:
+        if names != (block.queue, str(block.file_first)) or ends != block.next:
             raise DataLoss(f"{key} holds something else than block {block.id}", key=key, block=block.first)
         if file.unpacked_bytes() * block.count > unpacked_bytes_max(block.raw_bytes) * file.count:
             raise DataLoss(
@@ -156,7 +156,7 @@ class Shelf:
 
 
 def unpacked_bytes_max(raw_bytes: int) -> int:
-    """More than this a data file with `raw_bytes` of elements cannot honestly claim to hold."""
+    """The most that a data file with `raw_bytes` of elements can unpack to. A file that claims more is damaged."""
     return 2 * raw_bytes + 1 * limits.MIB
 
 

@@ -1,13 +1,13 @@
-"""Stitching: one Parquet file out of several with one row group each.
+"""Stitch one Parquet file out of several files with one row group each.
 
-Arrow encodes a file on one processor, and most of that time is one column. So row groups are encoded
-side by side, each as a file of its own, and put together here into the file that Arrow would have
-written alone, byte for byte (a test holds us to it):
+Arrow encodes a file in one thread, and spends most of that time on one column. So `encode` encodes row groups
+in parallel, each as a file of its own. This module puts them together into the file that Arrow would have
+written in one thread, byte for byte (a test compares them):
 
     "PAR1" · row group … row group · column indexes · offset indexes · footer · its length · "PAR1"
 
-Row groups and column indexes are copied as they are. Offset indexes and the footer name places in
-the file, which have moved. Ids below are those of parquet.thrift:
+Row groups and column indexes are copied unchanged. Offset indexes and the footer hold positions in the file,
+which have moved. The ids below are those of parquet.thrift:
 
     FileMetaData    3 num_rows, 4 row_groups
     RowGroup        1 columns, 5 file_offset, 7 ordinal
@@ -33,13 +33,13 @@ _COLUMNS, _GROUP_OFFSET, _ORDINAL = 1, 5, 7
 _CHUNK_OFFSET, _META_DATA = 2, 3
 _OFFSET_INDEX, _COLUMN_INDEX = 4, 6  # each followed by its length
 _DATA_PAGE_OFFSET = 9
-# Optional parts that we never ask for; if they appear we do not know how to move them.
+# Optional parts that we never request. If one appears, we do not know how to move it.
 _UNEXPECTED: Final = {10: "index page", 11: "dictionary page", 14: "bloom filter"}
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A file with one row group, taken apart."""
+class FilePart:
+    """The parts of a file with one row group."""
 
     body: memoryview  # the row group itself
     footer: Struct
@@ -48,7 +48,7 @@ class Part:
     offset_indexes: tuple[Struct | None, ...]
 
 
-def take_apart(file: memoryview) -> Part:
+def split_file(file: memoryview) -> FilePart:
     """The parts of a file with one row group; `ValueError` if it is anything else."""
     try:
         if bytes(file[:4]) != MAGIC or bytes(file[-4:]) != MAGIC:
@@ -64,7 +64,7 @@ def take_apart(file: memoryview) -> Part:
             for field, what in _UNEXPECTED.items():
                 if field in chunk[_META_DATA][1]:
                     raise ValueError(f"a {what} was not expected")
-        return Part(
+        return FilePart(
             body=file[4:body_end],
             footer=footer,
             group=groups[0],
@@ -72,7 +72,7 @@ def take_apart(file: memoryview) -> Part:
             offset_indexes=tuple(_offset_index(file, chunk) for chunk in chunks),
         )
     except (IndexError, KeyError, TypeError) as error:
-        raise ValueError(f"not a file that we know how to take apart: {error!r}") from error
+        raise ValueError(f"not a file that we know how to split: {error!r}") from error
 
 
 def _blob(file: memoryview, chunk: Struct, field: int) -> bytes | None:
@@ -85,8 +85,8 @@ def _offset_index(file: memoryview, chunk: Struct) -> Struct | None:
     return None if blob is None else thrift.read(memoryview(blob))[0]
 
 
-def end_of_file(parts: Sequence[Part]) -> bytes:
-    """All that follows the row groups of these parts in the file that they make together."""
+def end_of_file(parts: Sequence[FilePart]) -> bytes:
+    """The bytes that follow the row groups in the stitched file."""
     moves = []
     position = len(MAGIC)
     for part in parts:
@@ -96,7 +96,7 @@ def end_of_file(parts: Sequence[Part]) -> bytes:
     for part in parts:
         _add_indexes(tail, position, part, _COLUMN_INDEX, part.column_indexes)
     for part, move in zip(parts, moves, strict=True):
-        moved = [None if index is None else _moved_index(index, move) for index in part.offset_indexes]
+        moved = [None if index is None else _move_index(index, move) for index in part.offset_indexes]
         _add_indexes(tail, position, part, _OFFSET_INDEX, moved)
     for ordinal, (part, move) in enumerate(zip(parts, moves, strict=True)):
         _move_group(part.group, ordinal, move)
@@ -108,9 +108,9 @@ def end_of_file(parts: Sequence[Part]) -> bytes:
 
 
 def _add_indexes(
-    tail: bytearray, position: int, part: Part, field: int, blobs: Sequence[bytes | None]
+    tail: bytearray, position: int, part: FilePart, field: int, blobs: Sequence[bytes | None]
 ) -> None:
-    """Append the indexes of a part, and say in its column chunks where they are."""
+    """Append the indexes of a part, and set their positions in its column chunks."""
     for chunk, blob in zip(part.group[_COLUMNS][1][1], blobs, strict=True):
         if blob is not None:
             _set(chunk, field, position + len(tail))
@@ -118,7 +118,7 @@ def _add_indexes(
             tail += blob
 
 
-def _moved_index(index: Struct, move: int) -> bytes:
+def _move_index(index: Struct, move: int) -> bytes:
     for page in index[1][1][1]:
         _set(page, 1, page[1][1] + move)
     return thrift.write(index)

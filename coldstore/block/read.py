@@ -1,6 +1,6 @@
-"""Reading a block's data file: whole, or the row groups and columns that are asked for.
+"""Read a block's data file: all of it, or some rows and columns.
 
-Rows are dense by offset, so a range of offsets is a range of rows, found without statistics.
+Offsets are dense, so a range of offsets is a range of rows and is found without statistics.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ COLUMNS: Final = ("offset", "timestamp", "key", "value", "headers")
 
 _TIMESTAMP: Final = COLUMNS.index("timestamp")  # before the only nested column, so its place in the file
 _INLINE_BYTES: Final = 1 * limits.MIB  # below this a second thread costs more than it saves
-_COMPRESSED: Final = 1.1  # unpacked to stored, from which on there is something to unpack
+_COMPRESSED: Final = 1.1  # ratio of unpacked to stored bytes from which on a file counts as compressed
 
 
 class BlockFile:
-    """A data file whose footer was read. `DataLoss`, naming `key`, for whatever is not such a file."""
+    """A data file whose footer was read. Anything else gives `DataLoss` that names `key`."""
 
     def __init__(self, data: Any, key: str, block: int, check_pages: bool = False) -> None:
         self._buffer = pa.py_buffer(data)
         self._key = key
         self._block = block
         self._check_pages = check_pages
-        with self._damage_reported():
+        with self._report_damage():
             self._footer = pq.read_metadata(pa.BufferReader(self._buffer))
         self.count: int = self._footer.num_rows
         groups = range(self._footer.num_row_groups)
@@ -43,7 +43,7 @@ class BlockFile:
         self.provenance = {k.decode(): v.decode() for k, v in (self._footer.metadata or {}).items()}
 
     def unpacked_bytes(self, stop: int | None = None) -> int:
-        """What the row groups of the rows before `stop`, by default all, say that they unpack to."""
+        """Bytes that the row groups before row `stop`, by default all, claim to unpack to."""
         high = int(
             np.searchsorted(self._starts, self.count if stop is None else min(stop, self.count), side="left")
         )
@@ -51,7 +51,7 @@ class BlockFile:
 
     def read(self, start: int = 0, stop: int | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """Rows `start`..`stop` (exclusive, positions within the block), all columns or those named, in that order."""
-        names = list(COLUMNS) if columns is None else _known(columns)
+        names = list(COLUMNS) if columns is None else _check_columns(columns)
         stop = self.count if stop is None else min(stop, self.count)
         start = max(start, 0)
         if start >= stop:
@@ -62,7 +62,7 @@ class BlockFile:
             high = int(np.searchsorted(self._starts, stop, side="left"))
             groups = list(range(low, high))
         skipped = int(self._starts[groups[0]])
-        with self._damage_reported():
+        with self._report_damage():
             return self._decode(groups, names).slice(start - skipped, stop - start).select(names)
 
     def runs(self, start: int, stop: int, times: tuple[int, int] | None = None) -> Iterator[tuple[int, int]]:
@@ -79,9 +79,9 @@ class BlockFile:
         return bool(found.min_raw <= until_us and found.max_raw >= since_us)
 
     def _decode(self, groups: Sequence[int], names: Sequence[str]) -> pa.Table:
-        """Decode row groups side by side: within one of them Arrow uses one thread per column, and
-        one column, the value, holds nearly everything. Where that is not compressed, decoding is copying
-        and memory is the limit, not the processor."""
+        """Decode row groups in parallel. Within one row group Arrow uses one thread per column, and the column
+        `value` holds nearly everything. If values are not compressed, decoding is copying: then memory is the
+        limit, not the processor, and one thread does it."""
         threads = min(len(groups), pa.cpu_count(), limits.CODEC_THREADS_MAX)
         if threads == 1 or self.unpacked_bytes() < max(_INLINE_BYTES, _COMPRESSED * len(self._buffer)):
             return self._decode_some(groups, names)
@@ -97,15 +97,15 @@ class BlockFile:
             list(groups), columns=list(names), use_threads=False
         ).replace_schema_metadata(None)
 
-    def _damage_reported(self) -> _Reported:
-        return _Reported(self)
+    def _report_damage(self) -> _DamageReport:
+        return _DamageReport(self)
 
     def _damaged(self, why: str) -> DataLoss:
         return DataLoss(f"{self._key} is not a readable block: {why}", key=self._key, block=self._block)
 
 
-class _Reported:
-    """Turns whatever Arrow says of bytes that it cannot read into `DataLoss` with key and block."""
+class _DamageReport:
+    """Turns the errors with which Arrow refuses bytes into `DataLoss` with key and block."""
 
     def __init__(self, file: BlockFile) -> None:
         self._file = file
@@ -122,7 +122,7 @@ class _Reported:
         return False
 
 
-def _known(columns: Sequence[str]) -> list[str]:
+def _check_columns(columns: Sequence[str]) -> list[str]:
     unknown = [name for name in columns if name not in COLUMNS]
     if unknown or not columns or isinstance(columns, str):
         raise InvalidInput(f"columns {columns!r} are not all known: choose from {', '.join(COLUMNS)}")

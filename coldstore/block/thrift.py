@@ -1,4 +1,4 @@
-"""The part of Thrift's compact protocol that Parquet footers are written in, to read and to write.
+"""Read and write the part of Thrift's compact protocol that Parquet footers use.
 
     varint      7 bits per byte, low ones first; the top bit says that more follow
     i16 i32 i64 zigzag (0, -1, 1, -2 … as 0, 1, 2, 3 …), then varint
@@ -10,7 +10,7 @@
     map         size as varint, then unless it is empty (key type << 4 | value type) and its items
 
 A struct is a dictionary from id to (type, value), in the order of the file, so that whatever was read
-is written back byte for byte. Nothing here knows what a field means: see stitch.py.
+is written back byte for byte. Nothing here knows what a field means: see parquet_stitch.py.
 """
 
 from __future__ import annotations

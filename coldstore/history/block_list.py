@@ -1,7 +1,7 @@
 """The list of a queue's blocks in memory: a snapshot that is searched, never changed.
 
-Final blocks first, as columns; then the young blocks after them, which are few. A queue replaces
-its list when something was committed; whoever holds an old list goes on reading it undisturbed.
+Final blocks come first, as columns; then the young blocks, which are few. A queue replaces its list after a
+commit. A reader that holds an old list can go on reading it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import overload
 
-from coldstore.history.columns import Columns
+from coldstore.history.columns import BlockColumns
 from coldstore.layout import metadata
 from coldstore.layout.metadata import BlockMetadata
 from coldstore.shared.errors import NotFound, OutOfRange, check
@@ -32,7 +32,7 @@ class BlockList(Sequence[BlockMetadata]):
     )
 
     def __init__(
-        self, queue: str, columns: Columns, final_count: int, young: tuple[BlockMetadata, ...] = ()
+        self, queue: str, columns: BlockColumns, final_count: int, young: tuple[BlockMetadata, ...] = ()
     ) -> None:
         self._queue = queue
         self._columns = columns
@@ -46,7 +46,7 @@ class BlockList(Sequence[BlockMetadata]):
 
     @classmethod
     def empty(cls, queue: str) -> BlockList:
-        return cls(queue, Columns(), 0)
+        return cls(queue, BlockColumns(), 0)
 
     def __len__(self) -> int:
         return self._final_count + len(self._young)
@@ -81,7 +81,7 @@ class BlockList(Sequence[BlockMetadata]):
         return self._young
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> BlockColumns:
         """The final blocks as columns; only the first `final_count` rows are of this list."""
         return self._columns
 
@@ -133,7 +133,7 @@ class BlockList(Sequence[BlockMetadata]):
         return self._at(self.index_for(offset))
 
     def min_timestamp_us(self, offset: int) -> int:
-        """The least timestamp in the block that holds `offset`; its other metadata is not made up for it."""
+        """The least timestamp in the block that holds `offset`, without building its other metadata."""
         at = self.index_for(offset)
         if at < self._final_count:
             return int(self._columns.array("min_timestamp", self._final_count).item(at))
@@ -142,8 +142,8 @@ class BlockList(Sequence[BlockMetadata]):
     def block_at(self, timestamp_us: int) -> BlockMetadata | None:
         """The block with the first element that is not older than `timestamp_us`; None if all are older.
 
-        Timestamps need not grow along a queue, so the search runs over the greatest seen so far:
-        the first block where that reaches `timestamp_us` is the first that holds such an element.
+        Timestamps need not grow along a queue. So the search runs over the greatest timestamp so far: the first
+        block where that reaches `timestamp_us` is the first that holds such an element.
         """
         at = self._peak.searchsorted(timestamp_us, side="left").item()
         if at < self._final_count:

@@ -1,11 +1,11 @@
-"""Final blocks as columns: a hundred thousand of them in 15 MB, added to without copying.
+"""Final blocks as columns: 100,000 of them in 15 MB. Adding a block does not copy the others.
 
-Every reader of these columns also holds a number of rows and looks no further. Rows below that
-number never change, so one writer may go on adding while others search; when the arrays are full
-they are copied into larger ones and old readers keep the old ones.
+Every reader of these columns also holds a number of rows and looks no further. Rows below that number never
+change, so one writer may add rows while others search. When the arrays are full they are copied into larger
+ones; readers keep the old arrays.
 
-What a final block's metadata repeats is not kept: `path`, `previous` and `next` follow from the
-offsets, the queue is the list's, and `copy` is of no use once the next block was written.
+Fields that follow from others are not kept: `path`, `previous` and `next` follow from the offsets, the queue
+is that of the list, and `copy` is of no use once the next block was written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from coldstore.shared.errors import check
 
 Array = np.ndarray[Any, Any]
 
-# name, type; the binary ones hold what metadata shows as hexadecimal digits
+# Name and type. Binary columns hold the values that metadata shows as hexadecimal digits.
 FIELDS: Final[Mapping[str, str]] = {
     "first": "<i8",
     "last": "<i8",
@@ -38,7 +38,7 @@ FIELDS: Final[Mapping[str, str]] = {
 _FIRST_ROWS: Final = 64
 
 
-class Columns:
+class BlockColumns:
     """Rows of final blocks, in order; `peak` is the greatest timestamp up to each."""
 
     __slots__ = ("_adding", "_arrays", "_peak", "count")
@@ -54,7 +54,7 @@ class Columns:
         )
 
     @classmethod
-    def joined(cls, parts: Iterable[Columns]) -> Columns:
+    def concat(cls, parts: Iterable[BlockColumns]) -> BlockColumns:
         """The rows of several columns, one after the other."""
         runs = list(parts)
         if not runs:
@@ -89,7 +89,7 @@ class Columns:
             chain=arrays["chain"][at].tobytes().hex(),
         )
 
-    def extended(self, count: int, blocks: Iterable[BlockMetadata]) -> Columns:
+    def extended(self, count: int, blocks: Iterable[BlockMetadata]) -> BlockColumns:
         """These columns with `blocks` after their first `count` rows; shares memory where it can.
 
         If another caller has already put other rows after `count`, those stay as they are and the
@@ -99,15 +99,15 @@ class Columns:
         if not rows:
             return self
         with self._adding:
-            columns: Columns = self
+            columns: BlockColumns = self
             if count != self.count or count + len(rows) > len(self._peak):
-                columns = self._copied(count, max(_FIRST_ROWS, 2 * (count + len(rows))))
+                columns = self._copy_rows(count, max(_FIRST_ROWS, 2 * (count + len(rows))))
             for block in rows:
                 columns._append(block)
             return columns
 
-    def _copied(self, count: int, room: int) -> Columns:
-        grown = Columns()
+    def _copy_rows(self, count: int, room: int) -> BlockColumns:
+        grown = BlockColumns()
         for name, array in self._arrays.items():
             grown._arrays[name] = np.empty(room, FIELDS[name])
             grown._arrays[name][:count] = array[:count]

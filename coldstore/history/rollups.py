@@ -10,11 +10,11 @@
                and in its schema's key-values: queue (id), row (number of blocks before the first),
                before (chain digest of the block before the first)
 
-A roll-up covers 256 blocks, or 1,024, or 4,096, … beginning at a multiple of its length, as the
-figures of a number in base 4 do: 100,000 blocks are six of them and 160 single metadata files. It is
-written when its last block was committed, from memory. It holds nothing that the metadata files do
-not hold, so it may be missing, damaged or overwritten at any time: whoever opens the queue then
-takes smaller ones or the files themselves.
+A roll-up covers 256 blocks, or 1,024, or 4,096, … and begins at a multiple of its length, like the digits of
+a number in base 4. So 100,000 blocks are six roll-ups and 160 single metadata files. A roll-up is written
+from memory when its last block was committed. It holds nothing that the metadata files do not hold, so it may
+be missing, damaged or overwritten at any time: then the queue is opened from smaller roll-ups, or from the
+files themselves.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rollup:
-    """What a roll-up holds."""
+    """The content of a roll-up."""
 
     row: int
     before: str
@@ -89,8 +89,8 @@ def write(objects: ObjectStore, settings: QueueSettings, blocks: BlockList, run:
 
 
 def encode(rollup: Rollup, queue: str) -> bytes:
-    said = {"queue": queue, "row": str(rollup.row), "before": rollup.before}
-    schema = pa.schema(list(_TYPES.items()), metadata=said)
+    key_values = {"queue": queue, "row": str(rollup.row), "before": rollup.before}
+    schema = pa.schema(list(_TYPES.items()), metadata=key_values)
     columns = [_to_arrow(rollup.arrays[name], kind) for name, kind in _TYPES.items()]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
@@ -116,17 +116,19 @@ def read(objects: ObjectStore, settings: QueueSettings, key: paths.RollupKey) ->
 
 
 def decode(data: bytes, queue: str) -> Rollup | None:
-    """What the bytes of a roll-up hold; None if they are damaged, of a later format or another queue."""
+    """The roll-up in these bytes; None if they are damaged, of a later format, or of another queue."""
     body = memoryview(data)[_HEAD_BYTES:]
     if not data.startswith(MAGIC) or hashlib.sha256(body).digest() != data[len(MAGIC) : _HEAD_BYTES]:
         return None
     try:
         with pa.ipc.open_stream(pa.py_buffer(body)) as stream:
             table = stream.read_all().combine_chunks()
-        said = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
-        if said["queue"] != queue or table.schema.names != list(FIELDS):
+        key_values = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
+        if key_values["queue"] != queue or table.schema.names != list(FIELDS):
             return None
-        return Rollup(int(said["row"]), said["before"], {name: _from_arrow(table, name) for name in FIELDS})
+        return Rollup(
+            int(key_values["row"]), key_values["before"], {name: _from_arrow(table, name) for name in FIELDS}
+        )
     except (pa.ArrowException, OSError, KeyError, ValueError):
         return None
 

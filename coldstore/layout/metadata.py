@@ -4,8 +4,8 @@
 
     {"block":"00000000000000000000",   first offset, 20 digits: the block's id
      "chain":"<hex>" | null,           final blocks only, see below
-     "check":"<hex>",                  see document.py
-     "copy":"young/…" | null,          final blocks only: a second copy of the data, see commit.py
+     "check":"<hex>",                  see sealed_json.py
+     "copy":"young/…" | null,          final blocks only: a second copy of the data, see queue/commit.py
      "count":500000,                   last - first + 1
      "epoch":7,                        the tenure of the owner that committed it; never falls along a queue
      "first":0, "last":499999,
@@ -14,17 +14,17 @@
      "max_timestamp":…, "min_timestamp":…,   of its elements, microseconds since 1970
      "next":"00000000000000500000",    id of the next block: known when written, so this never changes
      "path":"data/….parquet",          the data file, relative to the queue's folder; that of a young
-                                       block may begin before it (a claim, see commit.py)
+                                       block may begin before it (a claim, see queue/commit.py)
      "previous":"…" | null,            id of the block before it when it was written; null for the first
      "put_id":"<32 hex digits>",       the attempt that wrote it
-     "queue":"<32 hex digits>",        the queue's id, so that a stray file is never taken for one of ours
+     "queue":"<32 hex digits>",        the queue's id: a file of another queue is never taken for one of this queue
      "raw_bytes":…, "stored_bytes":…,  in Arrow form; of the data file
      "sha256":"<hex>"}                 of the data file
 
-The chain digest of a final block is sha256(chain digest of the previous final block ‖ first ‖ last ‖
-sha256 of the data file), with both offsets as 8 bytes big-endian; before the first block stands
-sha256(queue id). So the last digest stands for the whole history: nothing before it can be altered,
-left out or put in another order without changing it.
+The chain digest of a final block is sha256(chain digest of the previous final block ‖ first ‖ last ‖ sha256
+of the data file), with both offsets as 8 bytes big-endian; before the first block stands sha256(queue id). So
+the last digest proves the whole history: nothing before it can be altered, left out or reordered without
+changing it.
 
 The invariants below run before every commit and after every read.
 """
@@ -64,7 +64,7 @@ _TEXTS: Final = ("queue", "kind", "sha256", "path", "put_id", "block", "next")
 
 @dataclass(frozen=True, slots=True)
 class BlockMetadata:
-    """What is known of a committed block without reading its data."""
+    """A committed block, described without its data."""
 
     queue: str
     kind: Kind
@@ -104,7 +104,7 @@ class BlockMetadata:
 
     @property
     def is_claim(self) -> bool:
-        """Whether this young block has no file of its own, but part of a final block-to-be (commit.py)."""
+        """Whether this young block has no file of its own, but is part of a future final block (queue/commit.py)."""
         return self.kind == "young" and (
             self.file_first != self.first or self.path == paths.data_path(self.first)
         )

@@ -1,9 +1,9 @@
-"""The layout of a store: this module alone builds and parses object keys.
+"""Object keys of a store. Only this module builds and parses them.
 
     jjq.json                                             format version, store id
     queues/<name>/queue.json                             id, settings, created
     queues/<name>/data/<first:020d>.parquet              final blocks, and nothing else
-    queues/<name>/young/<first:020d>-<tag>.parquet       blocks sealed early, merged and swept later
+    queues/<name>/young/<first:020d>-<tag>.parquet       young blocks: small, merged and swept later
     queues/<name>/meta/<first:020d>.<final|young>.json   block metadata: its put-if-absent commits
     queues/<name>/index/<first:020d>-<next:020d>.arrow   roll-up of the final blocks first..next
     queues/<name>/quarantine/<file>.<digest>             files of data/ that no metadata named
@@ -33,7 +33,9 @@ STORE: Final = "jjq.json"
 TENURES: Final = "cluster/tenures/"
 QUEUES: Final = "queues/"
 NODES: Final = "cluster/nodes/"
-LONE: Final = "_lone"  # in place of a name: the server that is alone; no node can have this name
+SINGLE_NODE: Final = (
+    "_lone"  # in place of a name: the server that has a store for itself; no node is called so
+)
 DELETIONS: Final = "deletions/"
 
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{limits.NAME_CHARS_MAX - 1}}}")
@@ -52,14 +54,14 @@ _NODE = re.compile(r"cluster/nodes/([^/]+)\.json")
 
 
 class MetaKey(NamedTuple):
-    """What the key of a metadata file says."""
+    """The fields of a metadata key."""
 
     first: int
     kind: Kind
 
 
 class RollupKey(NamedTuple):
-    """What the key of a roll-up says: it covers the final blocks from `first` up to `next`."""
+    """The fields of a roll-up key: it covers the final blocks from `first` up to `next`."""
 
     first: int
     next: int
@@ -71,7 +73,7 @@ def is_name(name: str) -> bool:
 
 
 def check_name(name: str, what: str = "queue") -> str:
-    """`name` if it can be a queue's or subscriber's name, which makes it a safe folder too."""
+    """Return `name` if it can name a queue or subscriber. Then it is a safe folder name, too."""
     if not isinstance(name, str) or not is_name(name):
         shown = repr(name) if len(str(name)) <= 40 else f"{str(name)[:40]!r}… ({len(str(name))} characters)"
         raise InvalidInput(
@@ -82,7 +84,7 @@ def check_name(name: str, what: str = "queue") -> str:
 
 
 def check_key(key: str) -> str:
-    """`key` if every store can hold it: no empty, hidden or upward segment, portable characters only."""
+    """Return `key` if every store can hold it: no empty, hidden or upward segment, portable characters only."""
     if not key or len(key) > limits.KEY_CHARS_MAX or not all(_SEGMENT.fullmatch(s) for s in key.split("/")):
         raise InvalidInput(
             f"object key {key[:80]!r} is not allowed: use segments of letters, digits and ._=@+- joined by '/', "
@@ -92,7 +94,7 @@ def check_key(key: str) -> str:
 
 
 def check_prefix(prefix: str) -> str:
-    """`prefix` if it can begin an allowed key (empty means everything)."""
+    """Return `prefix` if an allowed key can start with it. An empty prefix means everything."""
     if prefix:
         check_key(prefix if not prefix.endswith("/") else prefix[:-1])
     return prefix
@@ -224,8 +226,8 @@ def node_id(key: str) -> str | None:
 
 
 def tenure(node_id: str) -> str:
-    """The key of a node's tenure, or that of `LONE`."""
-    return f"{TENURES}{node_id if node_id == LONE else check_name(node_id, 'node')}.json"
+    """The key of a node's tenure, or that of `SINGLE_NODE`."""
+    return f"{TENURES}{node_id if node_id == SINGLE_NODE else check_name(node_id, 'node')}.json"
 
 
 def tenure_node(key: str) -> str | None:

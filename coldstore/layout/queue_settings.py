@@ -1,16 +1,16 @@
-"""Queue settings: the document that creates a queue and says how its blocks are cut.
+"""Queue settings: the document that creates a queue and says when its blocks are sealed.
 
 queues/<name>/queue.json, put-if-absent, so that a name is taken once; changed by compare-and-swap only
 
 {"block_bytes":67108864,       a block is sealed at this size (Arrow bytes) …
  "block_seconds":300.0,        … or at this age
- "check":"<hex>",              see document.py
+ "check":"<hex>",              see sealed_json.py
  "content":"bytes",            bytes | text | json: the type of value
  "created":1767225600000000,   microseconds since 1970
  "deleted":{…},                only of a deleted queue: when, until when it is kept, how far it is gone (deletion.py)
  "format":1,
  "id":"<32 hex digits>",       stands in every file of the queue
- "importing":{…},              only while an import fills the queue: nobody else may use it (importing.py)
+ "importing":{…},              only while an import fills the queue: nobody else may use it (queue/bulk_import.py)
  "name":"orders",
  "replaces":"<32 hex digits>", only of a queue that took the name of a deleted one: the id of that
  "state":"00…01-<digest>.json"} only after a deletion by a node that is alone: subscribers and producers, under state/
@@ -35,7 +35,7 @@ _IDENTITY: Final = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class Importing:
-    """Who fills the queue, from which offset on, after which block, and whether there was no such queue."""
+    """An import: its identity, the first offset it fills, the block before that, and whether the queue is new."""
 
     by: str
     first: int = 0
@@ -69,15 +69,15 @@ class QueueSettings:
     replaces: str | None = None  # id of the deleted queue whose name this one took
 
     def agrees_with(self, other: QueueSettings) -> bool:
-        """Whether both ask for the same queue; identity and time of creation are not asked for."""
-        return self._asked() == other._asked()
+        """Whether both have the same settings; identity and time of creation do not count."""
+        return self._chosen() == other._chosen()
 
-    def _asked(self) -> tuple[object, ...]:
+    def _chosen(self) -> tuple[object, ...]:
         return (self.name, self.content, self.block_bytes, self.block_seconds)
 
 
 def check_settings(settings: QueueSettings) -> QueueSettings:
-    """`settings` if they are allowed, else `InvalidInput` that says what is."""
+    """Return `settings` if they are allowed, else raise `InvalidInput` that says which values are."""
     paths.check_name(settings.name)
     check_content(settings.content)
     size = settings.block_bytes

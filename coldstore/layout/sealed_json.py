@@ -1,11 +1,11 @@
-"""Sealed documents: small JSON objects of which no bit can change unnoticed.
+"""Sealed documents: small JSON objects with a checksum, in which no bit can change unnoticed.
 
     {"check":"<sha256 of the canonical rest>","format":1, …the fields…}
 
-Canonical means: keys sorted, no spaces, UTF-8, exactly one way to write every value. A document is
-read by parsing it, sealing its fields again and comparing bytes, so a flipped bit is caught even
-where JSON does not care, in white space, escapes or the order of keys. `format` names the layout of
-the fields; a reader refuses a number newer than it knows and changes nothing.
+Canonical means: keys sorted, no spaces, UTF-8, exactly one way to write every value. A reader parses a
+document, seals its fields again and compares bytes. So a flipped bit is found even where JSON has several
+spellings: in white space, escapes or the order of keys. `format` is the version of the fields. A reader
+refuses a version newer than it knows and changes nothing.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _FORMAT: Final = "format"
 def seal(fields: Mapping[str, Any], format: int) -> bytes:
     """The bytes of a document with these fields."""
     check(_CHECK not in fields and _FORMAT not in fields, "a document's own fields are reserved")
-    return _sealed({**fields, _FORMAT: format})
+    return _seal_fields({**fields, _FORMAT: format})
 
 
-def _sealed(rest: Mapping[str, Any]) -> bytes:
+def _seal_fields(rest: Mapping[str, Any]) -> bytes:
     digest = hashlib.sha256(_canonical(rest)).hexdigest()
     return _canonical({**rest, _CHECK: digest})
 
@@ -64,6 +64,6 @@ def _parse(data: bytes | memoryview) -> dict[str, Any] | None:
         return None
     fields.pop(_CHECK, None)
     try:
-        return fields if _sealed(fields) == bytes(data) else None
+        return fields if _seal_fields(fields) == bytes(data) else None
     except orjson.JSONEncodeError:
         return None

@@ -1,17 +1,17 @@
 """A local cache of cold data files, for stores that are far away.
 
-Two tiers: verified bytes in memory, and files named by their sha256 in a folder that any number of
-processes share. Whatever comes from disk or from the store is hashed before it is handed out; bytes
-in memory were, and are not hashed again (30 ms per block). The folder:
+There are two tiers: verified bytes in memory, and files named by their sha256 in a folder that any number of
+processes share. Bytes from disk or from the store are hashed before they are handed out. Bytes in memory were
+hashed already and are not hashed again, which would take 30 ms per block. The folder:
 
     <directory>/<sha256>        a file, renamed into place when whole; its mtime is its last use
     <directory>/<pid>-<token>   a file being written, already of its full size, locked by its writer
     <directory>/.lock           held while room is made, and while a file gets its name
 
-Room is made before a file is written: under the lock the least recently used files go until the new
-one fits, and it is created at full size before the lock is released. So the files of all processes
-together never exceed the bound, although none waits while another writes. A cache must never be the
-reason that a read fails: trouble with the disk only means that the store is asked.
+Room is made before a file is written. Under the lock, the least recently used files are removed until the new
+one fits, and the new one is created at its full size before the lock is released. So the files of all
+processes together never exceed the bound, although no process waits while another writes. A cache must never
+be the reason that a read fails: if the disk fails, the bytes come from the store.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ import hashlib
 import os
 import re
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator
-from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from coldstore.objects import local_files
 from coldstore.objects.port import ObjectStore
+from coldstore.shared.bounded_dict import BoundedDict
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
-from coldstore.shared.errors import DataLoss, InvalidInput, Unavailable
+from coldstore.shared.errors import DataLoss, InvalidInput
+from coldstore.shared.single_flight import ThreadSingleFlight
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _WRITING: Final = re.compile(r"[0-9]+-[0-9a-f]{32}")
@@ -52,74 +52,44 @@ class BlockCache:
         chance: Chance,
     ) -> None:
         self._objects = objects
-        self._memory = _Memory(memory_bytes)
+        self._memory: BoundedDict[str, bytes] = BoundedDict(memory_bytes, weigh=len)
+        self._memory_bytes = memory_bytes
         self._disk = _Disk(directory, disk_bytes, clock, chance)
         self._lock = threading.Lock()
-        self._loading: dict[str, Future[bytes]] = {}
+        self._loads: ThreadSingleFlight[str, bytes] = ThreadSingleFlight()
 
     def get(self, key: str, sha256: str, size: int) -> bytes:
         """The object's bytes, proven to be those of `sha256`; else `DataLoss`, and nothing is cached."""
         if not _SHA256.fullmatch(sha256):
             raise InvalidInput(f"{sha256[:80]!r} is no sha256 of {key}: use 64 lower-case hexadecimal digits")
-        mine: Future[bytes] = Future()
-        with self._lock:
-            held = self._memory.get(sha256)
-            loading = mine if held is not None else self._loading.setdefault(sha256, mine)
+        held = self._recall(sha256)
         if held is not None:
             self._disk.touch(sha256)
             return held
-        if loading is mine:
-            self._load(key, sha256, size, mine)
-        return loading.result()
+        return self._loads.run(sha256, lambda: self._load(key, sha256, size), f"reading {key}")
 
-    def _load(self, key: str, sha256: str, size: int, loading: Future[bytes]) -> None:
-        try:
-            data = self._disk.get(sha256, size)
-            if data is None:
-                data = self._objects.get(key).data
-                if not _is(data, sha256, size):
-                    raise DataLoss(f"object {key} is damaged: its sha256 is not {sha256}", key=key)
-                self._disk.put(sha256, data)
-        except BaseException as error:
-            self._finish(sha256)
-            interrupted = Unavailable(f"reading {key} was interrupted; retry")
-            loading.set_exception(error if isinstance(error, Exception) else interrupted)
-            raise
-        self._finish(sha256, data)
-        loading.set_result(data)
-
-    def _finish(self, sha256: str, data: bytes | None = None) -> None:
+    def _recall(self, sha256: str) -> bytes | None:
         with self._lock:
-            if data is not None:
-                self._memory.put(sha256, data)
-            del self._loading[sha256]
+            return self._memory.use(sha256)
+
+    def _load(self, key: str, sha256: str, size: int) -> bytes:
+        held = self._recall(sha256)  # another thread may have loaded it between our look and our load
+        if held is not None:
+            return held
+        data = self._disk.get(sha256, size)
+        if data is None:
+            data = self._objects.get(key).data
+            if not _is(data, sha256, size):
+                raise DataLoss(f"object {key} is damaged: its sha256 is not {sha256}", key=key)
+            self._disk.put(sha256, data)
+        if len(data) <= self._memory_bytes:  # a larger one would only drive all others out
+            with self._lock:
+                self._memory[sha256] = data
+        return data
 
 
 def _is(data: bytes, sha256: str, size: int) -> bool:
     return len(data) == size and hashlib.sha256(data).hexdigest() == sha256
-
-
-class _Memory:
-    """Verified bytes, least recently used first; its owner holds a lock."""
-
-    def __init__(self, bound: int) -> None:
-        self._bound = bound
-        self._bytes = 0
-        self._held: OrderedDict[str, bytes] = OrderedDict()
-
-    def get(self, sha256: str) -> bytes | None:
-        if sha256 in self._held:
-            self._held.move_to_end(sha256)
-            return self._held[sha256]
-        return None
-
-    def put(self, sha256: str, data: bytes) -> None:
-        if sha256 in self._held or len(data) > self._bound:
-            return
-        self._held[sha256] = data
-        self._bytes += len(data)
-        while self._bytes > self._bound:
-            self._bytes -= len(self._held.popitem(last=False)[1])
 
 
 class _Disk:
@@ -135,7 +105,7 @@ class _Disk:
         """The bytes if they are here and whole. A damaged file is dropped."""
         path = self._directory / sha256
         with suppress(OSError):
-            with local_files.opened(os.open(path, os.O_RDONLY | os.O_NOFOLLOW)) as fd:
+            with local_files.closing_fd(os.open(path, os.O_RDONLY | os.O_NOFOLLOW)) as fd:
                 if os.fstat(fd).st_size == size and _is(
                     data := local_files.read_fully(fd, 0, size), sha256, size
                 ):
@@ -150,7 +120,7 @@ class _Disk:
         with suppress(OSError), self._room_for(len(data)) as (fd, temporary):
             local_files.write_fully(fd, data)
             self._used(fd)
-            with self._locked():  # or who counts meanwhile may see neither name
+            with self._locked():  # without it, a process that counts meanwhile may see neither name
                 temporary.rename(self._directory / sha256)
 
     def touch(self, sha256: str) -> None:
@@ -170,14 +140,14 @@ class _Disk:
         with ExitStack() as stack:
             with self._locked():
                 self._evict(self._bound - size)
-                fd = stack.enter_context(local_files.temporary(self._directory, name))
+                fd = stack.enter_context(local_files.create_temporary(self._directory, name))
                 os.truncate(fd, size)  # from here on it counts
             yield fd, self._directory / name
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         lock = os.open(self._directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-        with local_files.opened(lock):
+        with local_files.closing_fd(lock):
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 

@@ -1,10 +1,10 @@
 """Listing in the order of whole keys, folder by folder.
 
-A folder's entries are ordered as if every subfolder's name ended in '/', because that is what its
-keys go on with: `a-b/x`, `a.b`, `a/x`, `a0`. Whoever sorts bare names has `a/x` first; directories
-do, and so does SeaweedFS, which then starts after a given key in that order as well and silently
-leaves out keys that are greater. So neither store's own order is trusted: `walk` asks for one folder
-at a time, and `in_order` puts a folder's pages right while they stream by.
+A folder's entries are ordered as if every subfolder's name ended in '/', because the keys below it go on with
+'/': `a-b/x`, `a.b`, `a/x`, `a0`. A store that sorts bare names has `a/x` first. Directories do, and so does
+SeaweedFS. When it is told to start after a key, SeaweedFS also uses that order, and silently leaves out keys
+that are greater. So no store's own order is trusted: `walk` reads one folder at a time, and `in_order` sorts
+a folder's pages while they stream by.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from coldstore.objects.port import ObjectInfo
 from coldstore.shared.errors import InvalidInput
 
 
-class Entry(NamedTuple):
+class FolderEntry(NamedTuple):
     """What a folder holds: an object, or a subfolder, whose name ends in '/' and which has no info."""
 
     name: str
@@ -26,11 +26,11 @@ class Entry(NamedTuple):
 
 # (folder, stem, after): the entries of `folder` whose name starts with `stem`, in order. Those whose
 # keys are all up to `after` may be left out; the others may not.
-ReadFolder = Callable[[str, str, str], Iterable[Entry]]
+ReadFolder = Callable[[str, str, str], Iterable[FolderEntry]]
 
 
 def is_key(name: str) -> bool:
-    """Whether an object of ours may have this name; whatever else lies about in a store is not listed."""
+    """Whether an object of ours may have this name. Other objects in a store are not listed."""
     try:
         check_key(name)
     except InvalidInput:
@@ -39,7 +39,7 @@ def is_key(name: str) -> bool:
 
 
 def walk(read_folder: ReadFolder, prefix: str, after: str) -> Iterator[ObjectInfo]:
-    """The objects under `prefix` with a key greater than `after`, in order, reading no folder in vain."""
+    """The objects under `prefix` with a key greater than `after`, in order; skips folders that cannot hold one."""
     if after > prefix and not after.startswith(prefix):
         return iter(())  # beyond the last key that could start so
     slash = prefix.rfind("/") + 1
@@ -56,13 +56,13 @@ def _walk(read_folder: ReadFolder, folder: str, stem: str, after: str) -> Iterat
             yield from _walk(read_folder, key, "", after)
 
 
-def in_order(pages: Iterable[Iterable[Entry]]) -> Iterator[Entry]:
+def in_order(pages: Iterable[Iterable[FolderEntry]]) -> Iterator[FolderEntry]:
     """A folder's entries in order, from pages sorted either way, holding back only what must wait.
 
-    What follows a page is greater than its last entry in one of the two orders; whichever it is, its
-    name cannot be less than the bare name of that entry. So all that is up to there may go.
+    Entries after a page are greater than its last entry in one of the two orders. In both orders, their names cannot
+    be less than the bare name of that entry. So all entries up to there may be yielded.
     """
-    held: dict[str, Entry] = {}
+    held: dict[str, FolderEntry] = {}
     last = ""
     for page in pages:
         names = {entry.name: entry for entry in page}

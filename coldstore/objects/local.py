@@ -4,14 +4,15 @@
     <root>/.tmp/      files being written; on the same file system, never listed
     <root>/.lock      held for the instants of compare-and-rename; holds the last stamp
 
-A file never changes: an overwrite renames a new file over it, so that a reader has one version or
-the other. `put_if_absent` is link(2), which the kernel decides; `put_if_match` compares and renames
-under flock(2) on `.lock`, so it holds between processes too (all on one machine: no network file
-system). The etag is inode, mtime and size, where the mtime is a stamp of ours that only grows, by
-clock or by one: inodes are reused within a clock tick, so the kernel's own mtime would let a deleted
-and a new version look the same.
+A file never changes: an overwrite renames a new file over it, so a reader has one version or the other.
+`put_if_absent` is link(2): the kernel decides who wins. `put_if_match` compares and renames under flock(2) on
+`.lock`, so it holds between processes, too (all on one machine, not on a network file system).
 
-Nothing is created before the first write, so a store can be read where nothing may be written.
+The etag is inode, mtime and size. The mtime is a stamp of ours that only grows, by the clock or by one. The
+kernel's own mtime would not do: inodes are reused within a clock tick, so a deleted and a new version could
+look the same.
+
+Nothing is created before the first write, so a store can be read by a user who may not write.
 """
 
 from __future__ import annotations
@@ -26,10 +27,9 @@ from typing import Final
 
 from coldstore.layout.paths import check_key, check_prefix
 from coldstore.objects import local_files
-from coldstore.objects.listing import Entry, is_key, walk
-from coldstore.objects.local_files import told
-from coldstore.objects.port import Body, Object, ObjectInfo
-from coldstore.objects.ranges import check_range, cut_range
+from coldstore.objects.listing import FolderEntry, is_key, walk
+from coldstore.objects.local_files import translate_os_errors
+from coldstore.objects.port import Body, Object, ObjectInfo, check_range, cut_range
 from coldstore.shared.chance import Chance, SystemChance
 from coldstore.shared.clock import Clock, SystemClock
 from coldstore.shared.errors import Conflict, InvalidInput, NotFound, Unavailable
@@ -99,7 +99,7 @@ class LocalObjects:
                         self._refuse_existing(key, folder, name)
                     os.replace(new, name, dst_dir_fd=folder)
 
-        # Mostly seen before anything is written; link(2) decides the rest.
+        # An existing object is mostly found before anything is written; link(2) decides races.
         with suppress(NotFound), self._reading(key) as (folder, name):
             if local_files.status_of(folder, name) is not None:
                 self._refuse_existing(key, folder, name)
@@ -113,7 +113,7 @@ class LocalObjects:
                     raise _changed(key, etag)
                 os.replace(new, name, dst_dir_fd=folder)
 
-        # Mostly seen before anything is written; the lock decides the rest.
+        # Another version is mostly found before anything is written; the lock decides races.
         with suppress(NotFound):
             if self.head(key).etag == etag:
                 return self._write(key, data, swap)
@@ -140,7 +140,7 @@ class LocalObjects:
     def _reading(self, key: str, verb: str = "read") -> Iterator[tuple[int, str]]:
         """The folder and name of an object that may exist."""
         *folders, name = check_key(key).split("/")
-        with told(f"{verb} {key}"):
+        with translate_os_errors(f"{verb} {key}"):
             try:
                 with local_files.open_folder(self._root, folders) as folder:
                     yield folder, name
@@ -152,7 +152,7 @@ class LocalObjects:
     def _write(self, key: str, data: Body, publish: Publish) -> str:
         *folders, name = check_key(key).split("/")
         doing = f"write {key}"
-        with told(doing), ExitStack() as stack:
+        with translate_os_errors(doing), ExitStack() as stack:
             fd, temporary = stack.enter_context(self._new_file())
             local_files.write_fully(fd, data)
             status = self._stamped(fd)
@@ -171,7 +171,7 @@ class LocalObjects:
             self._temporary.mkdir(mode=0o700, exist_ok=True)
             self._settled.add("")
         name = f"{os.getpid()}-{self._chance.token()}"
-        with local_files.temporary(self._temporary, name) as fd:
+        with local_files.create_temporary(self._temporary, name) as fd:
             yield fd, self._temporary / name
 
     def _stamped(self, fd: int) -> os.stat_result:
@@ -190,7 +190,7 @@ class LocalObjects:
     @contextmanager
     def _locked(self) -> Iterator[int]:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-        with local_files.opened(os.open(self._root / ".lock", flags, 0o600)) as lock:
+        with local_files.closing_fd(os.open(self._root / ".lock", flags, 0o600)) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield lock
 
@@ -201,8 +201,8 @@ class LocalObjects:
         local_files.sync_name(folder, f"write {key}")
         raise _exists(key)
 
-    def _read_folder(self, folder: str, stem: str, after: str) -> Iterator[Entry]:
-        with told(f"list {folder}"), ExitStack() as stack:
+    def _read_folder(self, folder: str, stem: str, after: str) -> Iterator[FolderEntry]:
+        with translate_os_errors(f"list {folder}"), ExitStack() as stack:
             try:
                 fd = stack.enter_context(local_files.open_folder(self._root, folder.split("/")[:-1]))
             except OSError as error:
@@ -211,15 +211,15 @@ class LocalObjects:
                 raise
             for name in self._names(fd, folder, stem, after):
                 if name.endswith("/"):
-                    yield Entry(name, None)
+                    yield FolderEntry(name, None)
                 elif (status := local_files.status_of(fd, name)) is not None:
-                    yield Entry(name, _info(folder + name, status))
+                    yield FolderEntry(name, _info(folder + name, status))
 
     def _names(self, fd: int, folder: str, stem: str, after: str) -> Sequence[str]:
         with ExitStack() as stack:
             # A rename over a name that exists may hide it from readdir for an instant.
             with suppress(FileNotFoundError, PermissionError):
-                lock = stack.enter_context(local_files.opened(os.open(self._root / ".lock", os.O_RDONLY)))
+                lock = stack.enter_context(local_files.closing_fd(os.open(self._root / ".lock", os.O_RDONLY)))
                 fcntl.flock(lock, fcntl.LOCK_SH)
             return sorted(
                 name

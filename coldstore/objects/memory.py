@@ -11,8 +11,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 
 from coldstore.layout.paths import check_key, check_prefix
-from coldstore.objects.port import Body, Object, ObjectInfo, whole
-from coldstore.objects.ranges import cut_range
+from coldstore.objects.port import Body, Object, ObjectInfo, cut_range, whole
 from coldstore.shared.clock import Clock, SystemClock
 from coldstore.shared.errors import Conflict, NotFound
 

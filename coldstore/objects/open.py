@@ -1,4 +1,4 @@
-"""From a URL to a store: the one place that knows which forms there are."""
+"""Open a store by its URL. Only this module knows which forms of URL there are."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def open_objects(url: str, *, s3: S3Settings | None = None, clock: Clock, chance: Chance) -> ObjectStore:
-    """The store that `url` names; nothing is created or asked before it is used."""
+    """The store that `url` names; nothing is created, and no request is sent, before it is used."""
     if url == "memory:":
         return MemoryObjects(clock)
     folder = _local(url)

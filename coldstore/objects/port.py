@@ -1,8 +1,8 @@
 """The port `ObjectStore`: what the cold store asks of object storage, verb by verb.
 
-It is synchronous on purpose: boto3, files and Parquet are, Spark executors call it as it is, and
-the hot store keeps it off its event loop by running whole cold operations in worker threads. An
-implementation is safe to use from many threads, and its conditional puts hold between processes.
+It is synchronous on purpose: boto3, files and Parquet are synchronous, and so are Spark executors. The hot
+store runs whole cold operations in worker threads, away from its event loop. An implementation is safe to use
+from many threads, and its conditional puts hold between processes.
 
 Errors: `NotFound` (no such object), `Conflict` (a condition did not hold: nothing was written),
 `Denied` (credentials), `Unavailable` (outcome unknown, after all retries), `Exhausted` (no space
@@ -15,9 +15,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-# What is put: whole (anything with a buffer, Arrow's too), or in pieces of which later ones may still be
-# in the making, so that encoding, digesting and writing overlap. Iterating again gives the same pieces:
-# an attempt may be repeated.
+from coldstore.shared.errors import InvalidInput
+
+# The bytes of a put: anything with a buffer, Arrow's too, or an iterable of such pieces. Iterating may
+# wait for a piece that is still being encoded. Iterating again must give the same pieces: an attempt may be repeated.
 Body = bytes | memoryview | Iterable[memoryview]
 
 
@@ -34,9 +35,22 @@ def whole(body: Body) -> bytes:
     return body if isinstance(body, bytes) else b"".join(pieces(body))
 
 
+def check_range(start: int, end: int | None) -> None:
+    """Refuse a range that no object could have."""
+    if start < 0 or (end is not None and end < start):
+        raise InvalidInput(f"byte range {start}..{end} is not allowed: use 0 <= start <= end")
+
+
+def cut_range(start: int, end: int | None, size: int) -> tuple[int, int]:
+    """The range within an object of `size` bytes; beyond its end nothing is left of it."""
+    check_range(start, end)
+    stop = size if end is None else min(end, size)
+    return min(start, stop), stop
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """What a store knows of an object without reading it."""
+    """An object, described without its bytes."""
 
     key: str
     size: int

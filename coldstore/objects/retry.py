@@ -1,7 +1,7 @@
-"""Trying again, in one place: exponential backoff with jitter, within a budget of time.
+"""Retries of requests to an object store, with backoff, within a budget of time.
 
-The SDK's own retries are switched off. They would hide that a reply was lost, and then a conditional
-put that did take effect is answered with 412 as if somebody else had won.
+The SDK's own retries are switched off. They would hide that a reply was lost: then the store answers the
+second attempt of a conditional put, whose first attempt took effect, with 412, as if another writer had won.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from coldstore.shared import limits
+from coldstore.shared.backoff import Backoff
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Unavailable
@@ -18,7 +19,7 @@ T = TypeVar("T")
 
 
 class Transient(Exception):
-    """This attempt failed, another may not. With `doubt` it may have taken effect all the same."""
+    """This attempt failed, the next one may succeed. With `doubt`, this one may have taken effect all the same."""
 
     def __init__(self, reason: str, *, doubt: bool) -> None:
         super().__init__(reason)
@@ -26,7 +27,7 @@ class Transient(Exception):
 
 
 class Retry:
-    """How often and how long one operation is tried."""
+    """Runs an operation until it succeeds, fails for good, or its time is up."""
 
     def __init__(self, clock: Clock, chance: Chance, seconds: float = limits.OBJECT_RETRY_SECONDS) -> None:
         self._clock = clock
@@ -36,17 +37,15 @@ class Retry:
     def run(self, doing: str, attempt: Callable[[], T]) -> T:
         """The result of the first attempt that is not `Transient`; no new one starts beyond the budget."""
         deadline = self._clock.monotonic() + self._seconds
-        backoff = limits.OBJECT_BACKOFF_SECONDS
+        backoff = Backoff(limits.OBJECT_BACKOFF_SECONDS, limits.OBJECT_BACKOFF_SECONDS_MAX, self._chance)
         while True:
             try:
                 return attempt()
             except Transient as failed:
-                # Between half and all of the backoff: spread out, yet never at once.
-                pause = backoff * (1 + self._chance.jitter()) / 2
+                pause = backoff.next_pause()
                 if self._clock.monotonic() + pause > deadline:
                     message = (
                         f"cannot {doing}: {failed}, for {self._seconds:g} s; retry when the store is back"
                     )
                     raise Unavailable(message) from failed
             self._clock.sleep(pause)
-            backoff = min(2 * backoff, limits.OBJECT_BACKOFF_SECONDS_MAX)

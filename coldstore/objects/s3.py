@@ -1,11 +1,13 @@
 """Objects in an S3 bucket, on AWS or any store that speaks S3.
 
-Every put carries an identity of its own in the object's metadata, the same for all its attempts.
-When a reply is lost, or a condition is said not to hold, the object is looked at: our own identity
-means success. So a put takes effect once, and never loses against itself. Two limits are S3's own
-and remain: an etag there is a digest of the content, so a swap cannot tell a version from a later one
-with the same bytes (callers have an epoch or an identity in theirs); and a plain `put` whose reply
-was lost is sent again if another writer has overwritten it meanwhile, as the later writer.
+Every put has an identity of its own in the object's metadata, the same for all its attempts. If a reply is
+lost, or the store says that a condition does not hold, the object is looked at: our own identity means
+success. So a put takes effect once, and never loses against itself.
+
+Two limits are S3's own and remain. An etag is a digest of the content, so a compare-and-swap cannot tell a
+version from a later one with the same bytes; callers put an epoch or an identity into theirs. And an
+unconditional `put` whose reply was lost is sent again, even if another writer has overwritten the object
+meanwhile.
 
 Nothing here trusts the store's conditional writes: `selftest` proves them at start.
 """
@@ -17,9 +19,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from coldstore.layout.paths import check_key, check_prefix
-from coldstore.objects.listing import Entry, in_order, is_key, start_of, walk
-from coldstore.objects.port import Body, Object, ObjectInfo, whole
-from coldstore.objects.ranges import check_range
+from coldstore.objects.listing import FolderEntry, in_order, is_key, start_of, walk
+from coldstore.objects.port import Body, Object, ObjectInfo, check_range, whole
 from coldstore.objects.retry import Retry, Transient
 from coldstore.objects.s3_requests import Bucket, Condition, connect
 from coldstore.objects.settings import S3Settings
@@ -100,11 +101,11 @@ class S3Objects:
         self._check(key)
         body = whole(data)  # the SDK takes no memoryview
         put_id = self._chance.token()
-        doubt = False  # whether an attempt may have taken effect unheard
+        doubt = False  # whether an attempt may have taken effect although no reply came
 
         def attempt() -> str:
             nonlocal doubt
-            if doubt and (etag := self._own(key, put_id, condition, doubt)) is not None:
+            if doubt and (etag := self._find_own(key, put_id, condition, doubt)) is not None:
                 return etag
             try:
                 return self._bucket.put(key, body, put_id, condition)
@@ -112,8 +113,8 @@ class S3Objects:
                 doubt = doubt or failed.doubt
                 raise
             except (Conflict, NotFound) as refused:
-                # Never taken at its word: something in between may have sent it twice.
-                if (etag := self._own(key, put_id, condition, doubt)) is not None:
+                # The refusal proves nothing: a proxy may have sent our request twice.
+                if (etag := self._find_own(key, put_id, condition, doubt)) is not None:
                     return etag
                 if doubt:
                     raise Transient("the object changes while it is written", doubt=True) from refused
@@ -128,7 +129,7 @@ class S3Objects:
                 raise Unavailable(f"{error.message}; an earlier attempt may have been written") from error
             raise
 
-    def _own(self, key: str, put_id: str, condition: Condition, doubt: bool) -> str | None:
+    def _find_own(self, key: str, put_id: str, condition: Condition, doubt: bool) -> str | None:
         """The etag if the object is the one that we put; None if ours has had no effect so far.
 
         Raises `Conflict` where it can have none any more, `Unavailable` where it may have had it and
@@ -147,10 +148,10 @@ class S3Objects:
             raise _conflict(key, condition)
         return None
 
-    def _read_folder(self, folder: str, stem: str, after: str) -> Iterator[Entry]:
+    def _read_folder(self, folder: str, stem: str, after: str) -> Iterator[FolderEntry]:
         return in_order(self._pages(folder, stem, after))
 
-    def _pages(self, folder: str, stem: str, after: str) -> Iterator[Iterable[Entry]]:
+    def _pages(self, folder: str, stem: str, after: str) -> Iterator[Iterable[FolderEntry]]:
         """The entries of one folder, as the store pages and orders them."""
         prefix, start, skip = folder + stem, start_of(folder, after), len(folder)
         start = start if start > prefix else ""
@@ -159,8 +160,8 @@ class S3Objects:
             page = self._retry.run(
                 f"list {prefix}", lambda: self._bucket.page(prefix, start, token, self._page_keys)
             )
-            objects = [Entry(info.key[skip:], info) for info in page.objects]
-            folders = [Entry(name[skip:], None) for name in page.folders]
+            objects = [FolderEntry(info.key[skip:], info) for info in page.objects]
+            folders = [FolderEntry(name[skip:], None) for name in page.folders]
             yield [entry for entry in objects + folders if is_key(entry.name.removesuffix("/"))]
             if (token := page.token) is None:
                 return

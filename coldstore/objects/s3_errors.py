@@ -55,7 +55,7 @@ class BeyondEnd(Exception):
 
 
 @contextmanager
-def told(doing: str, bucket: str, clock: Clock) -> Iterator[None]:
+def translate_s3_errors(doing: str, bucket: str, clock: Clock) -> Iterator[None]:
     """Turn the SDK's errors into ours, or into `Transient`."""
     try:
         yield

@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError
 
 from coldstore.objects.port import Object, ObjectInfo
 from coldstore.objects.retry import Transient
-from coldstore.objects.s3_errors import BeyondEnd, told
+from coldstore.objects.s3_errors import BeyondEnd, translate_s3_errors
 from coldstore.objects.settings import S3Settings
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Denied, InvalidInput, NotFound
@@ -35,14 +35,14 @@ class Condition(NamedTuple):
     etag: str = ""
 
 
-class Found(NamedTuple):
+class HeadReply(NamedTuple):
     """What HEAD says of an object."""
 
     info: ObjectInfo
     put_id: str | None
 
 
-class Page(NamedTuple):
+class ListPage(NamedTuple):
     """A part of a folder's listing: objects, subfolders (with the '/'), and how to go on, if it does."""
 
     objects: list[ObjectInfo]
@@ -68,7 +68,7 @@ class Bucket:
         if ranged := start > 0 or end is not None:
             request["Range"] = f"bytes={start}-{'' if end is None else end - 1}"
         try:
-            with told(f"read {key}", self._bucket, self._clock):
+            with translate_s3_errors(f"read {key}", self._bucket, self._clock):
                 reply = self._client.get_object(**request)
                 with closing(reply["Body"]) as body:
                     data = body.read()
@@ -86,16 +86,16 @@ class Bucket:
             raise Transient("the object changed meanwhile", doubt=False)
         return Object(b"", info.etag)
 
-    def head(self, key: str) -> Found:
+    def head(self, key: str) -> HeadReply:
         try:
-            with told(f"look at {key}", self._bucket, self._clock):
+            with translate_s3_errors(f"look at {key}", self._bucket, self._clock):
                 reply = self._client.head_object(Bucket=self._bucket, Key=self.prefix + key)
         except NotFound:
             self._check_bucket()
             raise
         modified_us = int(reply["LastModified"].timestamp() * 1_000_000)
         info = ObjectInfo(key, reply["ContentLength"], reply["ETag"], modified_us)
-        return Found(info, reply["Metadata"].get(PUT_ID))
+        return HeadReply(info, reply["Metadata"].get(PUT_ID))
 
     def _check_bucket(self) -> None:
         """HEAD has no body to say whether the object or its bucket is missing, so ask, once."""
@@ -115,14 +115,14 @@ class Bucket:
             request["IfNoneMatch"] = "*"
         elif condition.when == "match":
             request["IfMatch"] = condition.etag
-        with told(f"write {key}", self._bucket, self._clock):
+        with translate_s3_errors(f"write {key}", self._bucket, self._clock):
             return self._client.put_object(**request)["ETag"]
 
     def delete(self, key: str) -> None:
-        with told(f"delete {key}", self._bucket, self._clock):
+        with translate_s3_errors(f"delete {key}", self._bucket, self._clock):
             self._client.delete_object(Bucket=self._bucket, Key=self.prefix + key)
 
-    def page(self, prefix: str, start: str, token: str | None, count: int) -> Page:
+    def page(self, prefix: str, start: str, token: str | None, count: int) -> ListPage:
         """Up to `count` entries of one folder, from after `start` or from where `token` points."""
         request: ListObjectsV2RequestTypeDef = {
             "Bucket": self._bucket,
@@ -134,10 +134,10 @@ class Bucket:
             request["ContinuationToken"] = token
         elif start:
             request["StartAfter"] = self.prefix + start
-        with told(f"list {prefix}", self._bucket, self._clock):
+        with translate_s3_errors(f"list {prefix}", self._bucket, self._clock):
             return self._page(self._client.list_objects_v2(**request))
 
-    def _page(self, reply: ListObjectsV2OutputTypeDef) -> Page:
+    def _page(self, reply: ListObjectsV2OutputTypeDef) -> ListPage:
         skip = len(self.prefix)
         objects = [
             ObjectInfo(
@@ -150,17 +150,17 @@ class Bucket:
         ]
         folders = [below["Prefix"][skip:] for below in reply.get("CommonPrefixes", [])]
         if not reply["IsTruncated"]:
-            return Page(objects, folders, None)
+            return ListPage(objects, folders, None)
         if not (token := reply.get("NextContinuationToken")):
             raise InvalidInput(f"cannot list {self.url}: the store has more, but does not say from where")
-        return Page(objects, folders, token)
+        return ListPage(objects, folders, token)
 
     def close(self) -> None:
         self._client.close()
 
 
 def connect(settings: S3Settings) -> S3Client:
-    """A client that does what it is told, once; many threads and stores may share it."""
+    """A client that sends every request once, without retries; many threads and stores may share it."""
     config = Config(
         connect_timeout=settings.connect_seconds,
         read_timeout=settings.read_seconds,

@@ -1,8 +1,8 @@
-"""Proof that a store's conditional writes hold, run when it is opened for writing.
+"""A proof that a store's conditional writes hold, run when the store is opened for writing.
 
-Fencing and journals on object storage rest on them, and stores that speak S3 are known to accept a
-condition and ignore it, or to write where `If-Match` names an object that is missing. Such a store
-must be refused before it loses something, so every promise is tried, and raced for by several writers.
+Fencing and journals on object storage depend on them. Some stores that speak S3 accept a condition and ignore
+it, or write although `If-Match` names a missing object. Such a store must be refused before it loses data. So
+every promise is tried once, and then by several writers at the same time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""How to reach an S3 store; a value, read from nowhere, validated once."""
+"""How to reach an S3 store: a frozen value, checked when it is made. The caller reads environment and options.
+
+A file of its own, although small: many modules need these settings without boto3, which `s3_requests`
+imports.
+"""
 
 from __future__ import annotations
 

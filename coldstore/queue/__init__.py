@@ -1,1 +1,14 @@
-"""One queue in the cold store: commit, merge, sweep, verify, bulk import."""
+"""One queue of the cold store, and what is done to it as a whole.
+
+    cold_queue   the queue, opened: read, write a block, merge, sweep, verify
+    commit       the commit protocol: why two writers never lose or fork anything
+    merge        which young blocks are merged next, and when
+    sweep        deletes young files that final blocks cover, after a grace period
+    sections     a queue cut into stretches that are verified independently
+    verify       reads every file and compares everything with everything
+    bulk_import  many blocks made elsewhere become part of a queue in one step
+
+Enters: elements that continue the queue. Leaves: committed blocks. Invariants: `data/` holds a gapless prefix
+at every instant; committed elements are never lost and never change; metadata is put after its data and
+deleted before it.
+"""

@@ -1,12 +1,12 @@
-"""Importing: many final blocks, made elsewhere and side by side, become part of a queue in one step.
+"""Import: many final blocks, made elsewhere in parallel, become part of a queue in one step.
 
-    1. begin     `queue.json` is put, or swapped, with the field `importing`: from here on everybody else
-                 finds a queue that is being imported, and leaves it alone. This reserves the name, too
-    2. stage     data files are put under `young/`, where no engine looks and no metadata names them;
-                 in any order, by any number of processes
-    3. publish   one after the other, in order: the staged bytes to `data/`, then the final metadata
-    4. show      roll-ups; then `queue.json` is swapped for one without the field. This is the commit point:
-                 before it nobody sees an element of the import, after it everybody sees all of them
+    1. begin     `queue.json` is put, or swapped, with the field `importing`. From here on all others see that the
+                 queue is being imported, and leave it alone. This also reserves the name
+    2. stage     data files are put under `young/`, where no engine looks and no metadata names them; in any order,
+                 by any number of processes
+    3. publish   one block after the other, in order: the staged bytes to `data/`, then the final metadata
+    4. show      roll-ups; then `queue.json` is swapped for one without the field. This is the commit point: before it
+                 no reader sees an element of the import, after it every reader sees all of them
     5. forget    the staged files are deleted; `sweep` finds those that stay
 
 **`data/` is a gapless prefix at every instant**, since step 3 puts a file only when the one before it is
@@ -14,40 +14,39 @@ there. (Its price is that the bytes are written twice and published one block at
 side by side would show gaps to engines; a server-side copy is not among the seven verbs, and SeaweedFS,
 files and AWS differ in what it guarantees.)
 
-A crash leaves a queue with the field, and files that nobody sees. Whoever begins again takes the import
-over: by a swap of `queue.json`, which makes the earlier one fail with `Conflict` at its next step; then what
-that has published is removed, last first (an engine that reads `data/` meanwhile sees a shorter prefix: what
-was not shown is not history yet). Staged files stay, and those that are wanted again are not
-put again: their names are their digests. `abandon` removes everything.
+A crash leaves a queue with the field, and files that no reader sees. The next import of this queue takes
+over. It swaps `queue.json`, so that the first import, if it still runs, fails with `Conflict` at its next
+step. Then it removes what the first one has published, last block first. (An engine that reads `data/`
+meanwhile sees a shorter prefix: blocks that were not shown are not history yet.) Staged files stay and are
+not put again, since their names are their digests. `abandon` removes everything.
 
-**Who may import.** A new queue: nobody else knows its name. A queue that exists: only if it is idle, which
-means that no server has it open and no journal holds elements of it that are in no block. Elements in a
-journal would get the offsets of imported ones. The cold store cannot tell, so the caller has to say so;
-what it can tell is checked: that the node which owns the queue (`shards.json`) has left the cluster
-(`cluster/nodes/`), that no young block waits to be merged, and that no server left a block half-written.
+**Who may import.** Into a new queue: anybody. Into a queue that exists: only if it is idle, which means that
+no server has it open and no journal holds elements of it that are in no block. Otherwise elements in a
+journal would get the offsets of imported ones. The cold store cannot see this, so the caller has to say so.
+What the cold store can see is checked: the node that owns the queue (`shards.json`) has left the cluster
+(`cluster/nodes/`), no young block waits to be merged, and no server left a block half-written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from coldstore.block import encode as blocks
+from coldstore.block import encode
 from coldstore.block.draft import Draft
 from coldstore.block.fetch import fetch
-from coldstore.block.files import Shelf, check_digest
+from coldstore.block.files import BlockFiles, check_digest
 from coldstore.history import load, rollups
 from coldstore.layout import metadata, paths, queue_settings, sealed_json
 from coldstore.layout.metadata import BlockMetadata
 from coldstore.layout.queue_settings import Importing, QueueSettings
-from coldstore.objects.port import ObjectStore
+from coldstore.objects.port import Object, ObjectStore
+from coldstore.objects.swap import Change, swap
 from coldstore.queue import deletion
 from coldstore.shared import failpoint
 from coldstore.shared.errors import Conflict, DataLoss, NotFound
 
-_TRIES: Final = 8
 _TAG_CHARS: Final = 16
 _SHARDS_FORMAT: Final = 1
 
@@ -85,8 +84,8 @@ class Ticket:
     def first(self) -> int:
         return self.importing.first
 
-    def shelf(self, objects: ObjectStore) -> Shelf:
-        return Shelf(objects, self.settings)
+    def files(self, objects: ObjectStore) -> BlockFiles:
+        return BlockFiles(objects, self.settings)
 
 
 def begin(
@@ -94,39 +93,37 @@ def begin(
     wanted: QueueSettings,
     token: str,
     *,
-    asked: Collection[str] = (),
+    required: Collection[str] = (),
     idle: bool = False,
 ) -> Ticket:
     """Reserve the queue; `token` is the identity of this import. One that was broken off is taken over.
 
-    A queue that exists keeps its settings; `asked` names those that must be as `wanted` has them.
+    A queue that exists keeps its settings; `required` names those that must be as `wanted` has them.
     """
     key = paths.queue(wanted.name)
-    for _ in range(_TRIES):
-        try:
-            found = objects.get(key)
-        except NotFound:
+
+    def decide(found: Object | None) -> Change[Ticket]:
+        if found is None:
             ticket = Ticket(replace(wanted, importing=Importing(token, new=True)))
-            with suppress(Conflict):  # another process was quicker: look again
-                objects.put_if_absent(key, queue_settings.encode(ticket.settings))
-                failpoint.reach("import.begun")
-                return ticket
-            continue
-        there = queue_settings.decode(found.data, key)
-        if there.deleted is not None:
-            raise Conflict(f"{deletion.told(there)}; import under another name, or create the queue first")
-        _check_same(there, wanted, asked)
-        ticket = _taken_over(objects, there, token) or _idle(objects, there, token, idle)
-        with suppress(Conflict):
-            objects.put_if_match(key, queue_settings.encode(ticket.settings), found.etag)
-            failpoint.reach("import.begun")
-            _unpublish(objects, ticket)
-            return ticket
-    raise Conflict(f"queue {wanted.name} keeps changing: see who else imports into it")
+        else:
+            there = queue_settings.decode(found.data, key)
+            if there.deleted is not None:
+                raise Conflict(
+                    f"{deletion.told(there)}; import under another name, or create the queue first"
+                )
+            _check_same(there, wanted, required)
+            ticket = _take_over(objects, there, token) or _begin_in(objects, there, token, idle)
+        return Change(queue_settings.encode(ticket.settings), ticket)
+
+    busy = Conflict(f"queue {wanted.name} keeps changing: see who else imports into it")
+    ticket = swap(objects, key, decide, busy=busy).result
+    failpoint.reach("import.begun")
+    _unpublish(objects, ticket)
+    return ticket
 
 
-def _check_same(there: QueueSettings, wanted: QueueSettings, asked: Collection[str]) -> None:
-    for name in sorted(asked):
+def _check_same(there: QueueSettings, wanted: QueueSettings, required: Collection[str]) -> None:
+    for name in sorted(required):
         if getattr(there, name) != getattr(wanted, name):
             raise Conflict(
                 f"queue {there.name} exists with {name}={getattr(there, name)}: import with that, or choose "
@@ -134,16 +131,16 @@ def _check_same(there: QueueSettings, wanted: QueueSettings, asked: Collection[s
             )
 
 
-def _taken_over(objects: ObjectStore, there: QueueSettings, token: str) -> Ticket | None:
+def _take_over(objects: ObjectStore, there: QueueSettings, token: str) -> Ticket | None:
     if there.importing is None:
         return None
     previous = there.importing.previous
-    before = None if previous is None else Shelf(objects, there).find(previous, "final")
+    before = None if previous is None else BlockFiles(objects, there).find(previous, "final")
     return Ticket(replace(there, importing=replace(there.importing, by=token)), before)
 
 
-def _idle(objects: ObjectStore, there: QueueSettings, token: str, said: bool) -> Ticket:
-    if not said:
+def _begin_in(objects: ObjectStore, there: QueueSettings, token: str, idle: bool) -> Ticket:
+    if not idle:
         raise Conflict(
             f"queue {there.name} exists: choose another name, or stop the servers that have it, after they have "
             f"sealed what their journals hold, and say that it is idle (--idle)"
@@ -153,7 +150,7 @@ def _idle(objects: ObjectStore, there: QueueSettings, token: str, said: bool) ->
         raise Conflict(
             f"queue {there.name} belongs to node {owner}, which is up: stop that, or choose another name"
         )
-    known = load.load(Shelf(objects, there)).blocks
+    known = load.load(BlockFiles(objects, there)).blocks
     if known.young:
         raise Conflict(
             f"queue {there.name} has young blocks: merge them first, by `jjq pipeline compact --all`"
@@ -195,7 +192,7 @@ def check(objects: ObjectStore, ticket: Ticket) -> str:
 
 def stage(objects: ObjectStore, ticket: Ticket, draft: Draft) -> Staged:
     """Put a data file where nobody looks; not again if it is there."""
-    encoded = blocks.encode(draft.table, ticket.settings)
+    encoded = encode.encode(draft.table, ticket.settings)
     staged = Staged(
         draft.first,
         draft.next - 1,
@@ -205,7 +202,7 @@ def stage(objects: ObjectStore, ticket: Ticket, draft: Draft) -> Staged:
         draft.raw_bytes,
         encoded.sha256,
     )
-    key = ticket.shelf(objects).key(staged.path)
+    key = ticket.files(objects).key(staged.path)
     try:
         objects.put_if_absent(key, encoded)
     except Conflict:
@@ -215,11 +212,11 @@ def stage(objects: ObjectStore, ticket: Ticket, draft: Draft) -> Staged:
     return staged
 
 
-def chained(ticket: Ticket, staged: Iterable[Staged], put_id: str) -> list[BlockMetadata]:
+def chain_blocks(ticket: Ticket, staged: Iterable[Staged], put_id: str) -> list[BlockMetadata]:
     """The final blocks that staged files become, in order of their offsets."""
     before = ticket.before
     epoch = 0 if before is None else before.epoch
-    made: list[BlockMetadata] = []
+    blocks: list[BlockMetadata] = []
     for part in sorted(staged):
         chain = metadata.genesis(ticket.settings.id) if before is None else before.chain or ""
         before = BlockMetadata(
@@ -232,8 +229,8 @@ def chained(ticket: Ticket, staged: Iterable[Staged], put_id: str) -> list[Block
             chain=metadata.link(chain, part.first, part.last, part.sha256),
             **part._asdict(),
         )
-        made.append(before)
-    return made
+        blocks.append(before)
+    return blocks
 
 
 def publish(
@@ -243,49 +240,46 @@ def publish(
     tick: Callable[[], None] = lambda: None,
 ) -> None:
     """Put data and metadata of a run of blocks to their places; all before it are there. May be repeated."""
-    shelf = ticket.shelf(objects)
+    files = ticket.files(objects)
     for block in run:
         check(objects, ticket)
-        staged = shelf.key(paths.young_path(block.first, block.sha256[:_TAG_CHARS]))
+        staged = files.key(paths.young_path(block.first, block.sha256[:_TAG_CHARS]))
         try:
             fetched = fetch(objects, staged, block.stored_bytes)
         except NotFound:
             raise DataLoss(f"{staged} is gone: run the import again", key=staged, block=block.first) from None
         check_digest(fetched, block, staged)
-        _ensure(objects, shelf.key(block.path), memoryview(fetched.data))
+        _ensure(objects, files.key(block.path), memoryview(fetched.data))
         failpoint.reach("import.data_put")
-        _ensure(objects, paths.meta(shelf.name, block.first, "final"), memoryview(metadata.encode(block)))
+        _ensure(objects, paths.meta(files.name, block.first, "final"), memoryview(metadata.encode(block)))
         failpoint.reach("import.metadata_put")
         tick()
 
 
 def _ensure(objects: ObjectStore, key: str, data: memoryview) -> None:
-    """Put what belongs there; what an earlier writer left there is replaced, as the import is ours."""
-    for _ in range(_TRIES):
-        with suppress(Conflict):
-            try:
-                objects.put_if_absent(key, data)
-            except Conflict:
-                found = objects.get(key)
-                if memoryview(found.data) != data:
-                    objects.put_if_match(key, data, found.etag)
-            return
-    raise Conflict(f"{key} keeps changing: see who else imports into this queue")
+    """Make the object at `key` have these bytes. What another writer left there is replaced: the import is ours."""
+
+    def decide(found: Object | None) -> Change[None]:
+        same = found is not None and memoryview(found.data) == data
+        return Change(None if same else data, None)
+
+    busy = Conflict(f"{key} keeps changing: see who else imports into this queue")
+    swap(objects, key, decide, busy=busy, expect_none=True)
 
 
 def show(objects: ObjectStore, ticket: Ticket, published: Sequence[BlockMetadata]) -> None:
     """The commit point: from here on the queue has all of these blocks. Every link of its chain is proven first."""
-    shelf = ticket.shelf(objects)
-    known = load.load(shelf).blocks
+    files = ticket.files(objects)
+    known = load.load(files).blocks
     tip, last = (published[-1] if published else ticket.before), known.last
     if (last and last.chain) != (tip and tip.chain):
-        raise Conflict(f"queue {shelf.name} does not end where the import does: run it again")
+        raise Conflict(f"queue {files.name} does not end where the import does: run it again")
     for run in rollups.runs(known.final_count):
         rollups.write(objects, ticket.settings, known, run)
     failpoint.reach("import.rolled_up")
     etag = check(objects, ticket)
     objects.put_if_match(
-        paths.queue(shelf.name), queue_settings.encode(replace(ticket.settings, importing=None)), etag
+        paths.queue(files.name), queue_settings.encode(replace(ticket.settings, importing=None)), etag
     )
     failpoint.reach("import.shown")
 

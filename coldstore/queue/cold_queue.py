@@ -21,14 +21,14 @@ import pyarrow as pa
 
 from coldstore.block import draft
 from coldstore.block.draft import Draft
-from coldstore.block.files import Shelf
+from coldstore.block.files import BlockFiles
 from coldstore.history import load, rollups
 from coldstore.history.block_list import BlockList
 from coldstore.history.load import Loaded
 from coldstore.layout.metadata import BlockMetadata
 from coldstore.layout.queue_settings import QueueSettings
 from coldstore.queue import commit, merge, quarantine
-from coldstore.queue.commit import Blocked, Moved, Step, Writer
+from coldstore.queue.commit import Blocked, BlockWriter, Moved, Step
 from coldstore.queue.quarantine import Cleared
 from coldstore.queue.sweep import Swept, sweep
 from coldstore.queue.verify import Progress, Report, verify
@@ -43,9 +43,9 @@ _LOOKS: Final = 8  # at a queue that changes under our eyes
 class ColdQueue:
     """One queue of a `ColdStore`, opened."""
 
-    def __init__(self, shelf: Shelf, clock: Clock, chance: Chance, loaded: Loaded | None = None) -> None:
-        loaded = loaded or load.load(shelf)
-        self._shelf = shelf
+    def __init__(self, files: BlockFiles, clock: Clock, chance: Chance, loaded: Loaded | None = None) -> None:
+        loaded = loaded or load.load(files)
+        self._files = files
         self._clock = clock
         self._chance = chance
         self._blocks = loaded.blocks
@@ -58,15 +58,15 @@ class ColdQueue:
 
     @property
     def settings(self) -> QueueSettings:
-        return self._shelf.settings
+        return self._files.settings
 
     def use(self, settings: QueueSettings) -> None:
         """The queue's settings were changed: cut blocks by these from now on."""
-        self._shelf.settings = settings
+        self._files.settings = settings
 
     @property
     def name(self) -> str:
-        return self._shelf.name
+        return self._files.name
 
     @property
     def first_offset(self) -> int:
@@ -112,7 +112,7 @@ class ColdQueue:
         start = block.first if start is None else max(start, block.first)
         end = block.next if end is None else min(end, block.next)
         try:
-            return self._shelf.read(block, start, end, columns)
+            return self._files.read(block, start, end, columns)
         except DataLoss:
             if block.kind == "final" or self.refresh().final_next < block.next:
                 raise
@@ -124,14 +124,14 @@ class ColdQueue:
         # Nearly always one final block; several only if an owner died while it merged.
         low, high = self._blocks.index_for(block.first), self._blocks.index_for(block.last)
         parts = [
-            self._shelf.read(final, max(start, final.first), min(end, final.next), columns)
+            self._files.read(final, max(start, final.first), min(end, final.next), columns)
             for final in self._blocks[low : high + 1]
         ]
         return pa.concat_tables(parts)
 
     def refresh(self) -> BlockList:
         """Look for blocks that others have committed, and return the list with them."""
-        while not self._replace(load.reload(self._shelf, self._blocks)):
+        while not self._replace(load.reload(self._files, self._blocks)):
             continue  # a commit here and one elsewhere, each seen by one of us only: look again
         return self._blocks
 
@@ -172,7 +172,7 @@ class ColdQueue:
         the same elements: what was committed is recognised. After `Fenced` open the queue again, and go on
         only if it is still yours.
         """
-        new = draft.draft(elements, self.settings.content)
+        new = draft.make_draft(elements, self.settings.content)
         final = self._clear().in_the_way or final
         if not (final and self._merging.acquire(blocking=False)):
             return self._write_all(new, False, epoch)
@@ -201,7 +201,7 @@ class ColdQueue:
             f"queue {self.name} keeps changing: open it again, and go on only if it is still yours"
         )
 
-    def _write(self, new: Draft, final: bool, writer: Writer) -> list[BlockMetadata]:
+    def _write(self, new: Draft, final: bool, writer: BlockWriter) -> list[BlockMetadata]:
         """One step towards `new` being committed: the blocks that hold its first elements now, if any."""
         known = self._already_committed(new, writer.epoch)
         if known:
@@ -234,19 +234,19 @@ class ColdQueue:
         if new.first != due:
             raise Conflict(f"queue {self.name} goes on at offset {due}, but the block starts at {new.first}")
 
-    def _writer(self, epoch: int, step: Step = "block") -> Writer:
+    def _writer(self, epoch: int, step: Step = "block") -> BlockWriter:
         if type(epoch) is not int or epoch < 0:
             raise InvalidInput(f"epoch is {epoch!r}; use a whole number from 0 on")
-        return Writer(epoch, self._chance.token(), step)
+        return BlockWriter(epoch, self._chance.token(), step)
 
-    def _write_young(self, new: Draft, writer: Writer) -> BlockMetadata:
+    def _write_young(self, new: Draft, writer: BlockWriter) -> BlockMetadata:
         blocks = self._blocks
         new = new.head(merge.share(new.raw_bytes, self.settings.block_bytes))
-        block = commit.commit_young(self._shelf, new, blocks.last, blocks.final_next, writer)
+        block = commit.commit_young(self._files, new, blocks.last, blocks.final_next, writer)
         self._show(block)
         return block
 
-    def _write_final(self, new: Draft, writer: Writer) -> BlockMetadata:
+    def _write_final(self, new: Draft, writer: BlockWriter) -> BlockMetadata:
         self._merge_full(writer.epoch)
         before = merge.total_bytes(self._blocks.young)
         share = merge.share(before + new.raw_bytes, self.settings.block_bytes)
@@ -266,21 +266,21 @@ class ColdQueue:
         return self._commit_final(self._blocks.young, new.cut(new.first, end), writer)
 
     def _commit_final(
-        self, young: Sequence[BlockMetadata], new: Draft | None, writer: Writer
+        self, young: Sequence[BlockMetadata], new: Draft | None, writer: BlockWriter
     ) -> BlockMetadata:
         """Commit young blocks and new elements, or a prefix of both, as one final block."""
         blocks = self._blocks
         try:
-            parts = [self._shelf.read(block) for block in young]
+            parts = [self._files.read(block) for block in young]
         except DataLoss:
             if self.refresh().final_next > blocks.final_next:
                 raise Moved from None  # merged and swept by another writer
             raise
         if new is not None:
             parts.append(new.table)
-        whole = new if new is not None and not young else draft.joined(parts, self.settings.content)
+        whole = new if new is not None and not young else draft.concat(parts, self.settings.content)
         cleared = self._clear()
-        block = commit.commit_final(self._shelf, whole, young, blocks.last_final, writer, cleared.avoided)
+        block = commit.commit_final(self._files, whole, young, blocks.last_final, writer, cleared.avoided)
         self._settled = block.first
         self._cleared = replace(cleared, in_the_way=False)
         self._show(block)
@@ -332,7 +332,7 @@ class ColdQueue:
         """Seconds since the oldest young block was committed; by the store's clock and ours."""
         if not self._blocks.young:
             return 0.0
-        info = self._shelf.info(self._blocks.young[0])
+        info = self._files.info(self._blocks.young[0])
         if info is None:  # another writer has merged and swept it
             self.refresh()
             return 0.0
@@ -341,14 +341,14 @@ class ColdQueue:
     def _clear(self) -> Cleared:
         """Before the first write, see that `data/` holds nothing but blocks (quarantine.py)."""
         if self._cleared is None:
-            self._cleared = quarantine.clear(self._shelf, self.refresh)
+            self._cleared = quarantine.clear(self._files, self.refresh)
         return self._cleared
 
     def _settle(self) -> None:
         """Before the first write, finish what a previous owner may have left half done (commit.py)."""
         last = self._blocks.last_final
         if last is not None and self._settled != last.first:
-            commit.settle(self._shelf, self._shelf.committed(last))
+            commit.settle(self._files, self._files.committed(last))
             self._settled = last.first
 
     def _roll_up(self) -> None:
@@ -357,13 +357,13 @@ class ColdQueue:
         with suppress(Unavailable, Exhausted, Denied):
             for run in rollups.runs(blocks.final_count):
                 if run not in self._rolled:
-                    rollups.write(self._shelf.objects, self.settings, blocks, run)
+                    rollups.write(self._files.objects, self.settings, blocks, run)
                     self._rolled.add(run)
 
     def sweep(self, grace_seconds: float = limits.SWEEP_GRACE_SECONDS) -> Swept:
         """Delete young files whose elements have been in final blocks for so long, and orphans."""
-        return sweep(self._shelf, self.refresh(), self._clock.now_us() - round(grace_seconds * 1_000_000))
+        return sweep(self._files, self.refresh(), self._clock.now_us() - round(grace_seconds * 1_000_000))
 
     def verify(self, progress: Progress | None = None) -> Report:
         """Check every file of the queue, and report every defect."""
-        return verify(self._shelf, progress)
+        return verify(self._files, progress)

@@ -68,14 +68,15 @@ from typing import Any, Final, Literal
 from coldstore.block import encode as blocks
 from coldstore.block.draft import Draft
 from coldstore.block.encode import Encoded
-from coldstore.block.files import Shelf, unpacked_bytes_max
+from coldstore.block.files import BlockFiles, unpacked_bytes_max
 from coldstore.block.read import BlockFile
 from coldstore.layout import metadata, paths
 from coldstore.layout.metadata import BlockMetadata
 from coldstore.objects.port import Object
+from coldstore.objects.swap import Change, swap
 from coldstore.queue import quarantine
 from coldstore.shared import failpoint, limits
-from coldstore.shared.errors import Conflict, DataLoss, Fenced, JjqError, NotFound
+from coldstore.shared.errors import Conflict, DataLoss, Fenced, JjqError
 
 log = logging.getLogger("jjq.coldstore")
 
@@ -92,7 +93,7 @@ class Blocked(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class BlockWriter:
     """Who commits: the tenure and the attempt."""
 
     epoch: int
@@ -106,34 +107,34 @@ class Writer:
 
 
 def commit_young(
-    shelf: Shelf, draft: Draft, before: BlockMetadata | None, final_next: int, writer: Writer
+    files: BlockFiles, draft: Draft, before: BlockMetadata | None, final_next: int, writer: BlockWriter
 ) -> BlockMetadata:
     """Commit `draft` as the young block after `before`; `final_next` is the end of the final blocks known."""
     check_tenure(before, writer.epoch)
-    encoded = blocks.encode(draft.table, shelf.settings)
+    encoded = blocks.encode(draft.table, files.settings)
     path = paths.young_path(draft.first, writer.tag)
-    shelf.objects.put_if_absent(shelf.key(path), encoded)
+    files.objects.put_if_absent(files.key(path), encoded)
     failpoint.reach("block.data_put")
-    block = BlockMetadata(kind="young", path=path, **_common(shelf, draft, encoded, before, writer))
-    _put_metadata(shelf, block, writer)
-    _check_not_overtaken(shelf, block, final_next)
+    block = BlockMetadata(kind="young", path=path, **_common(files, draft, encoded, before, writer))
+    _put_metadata(files, block, writer)
+    _check_not_overtaken(files, block, final_next)
     return block
 
 
-def _check_not_overtaken(shelf: Shelf, block: BlockMetadata, final_next: int) -> None:
+def _check_not_overtaken(files: BlockFiles, block: BlockMetadata, final_next: int) -> None:
     """Follow final blocks that we have not seen: merges, no harm, unless they hold our offsets already."""
-    while (final := shelf.find(final_next, "final")) is not None:
+    while (final := files.find(final_next, "final")) is not None:
         if final.last >= block.first:
             raise fenced(final)
         final_next = final.next
 
 
 def commit_final(
-    shelf: Shelf,
+    files: BlockFiles,
     draft: Draft,
     young: Sequence[BlockMetadata],
     before: BlockMetadata | None,
-    writer: Writer,
+    writer: BlockWriter,
     avoided: AbstractSet[int] = frozenset(),
 ) -> BlockMetadata:
     """Commit `draft`, or a prefix of it, as the final block after `before`, and return what was committed.
@@ -142,10 +143,10 @@ def commit_final(
     No block ends at an offset that is `avoided` (quarantine.py); the draft does not.
     """
     check_tenure(young[-1] if young else before, writer.epoch)
-    final = _Final(shelf, draft, young, before, writer, avoided)
-    encoded = blocks.encode(draft.table, shelf.settings)
+    final = _Final(files, draft, young, before, writer, avoided)
+    encoded = blocks.encode(draft.table, files.settings)
     try:
-        shelf.objects.put_if_absent(final.key, encoded)
+        files.objects.put_if_absent(final.key, encoded)
     except Conflict:
         return _contested(final, encoded)
     failpoint.reach(f"{writer.step}.data_put")
@@ -156,16 +157,16 @@ def commit_final(
 class _Final:
     """A final block in the making."""
 
-    shelf: Shelf
+    files: BlockFiles
     draft: Draft
     young: Sequence[BlockMetadata]
     before: BlockMetadata | None
-    writer: Writer
+    writer: BlockWriter
     avoided: AbstractSet[int]
 
     @property
     def key(self) -> str:
-        return paths.data(self.shelf.name, self.draft.first)
+        return paths.data(self.files.name, self.draft.first)
 
     @property
     def new_first(self) -> int:
@@ -191,18 +192,18 @@ class _Final:
             new = prefix.cut(self.new_first, prefix.next)
             tip = self.young[-1] if self.young else self.before
             path = block.path if copy is None else copy
-            common = _common(self.shelf, new, encoded, tip, self.writer)
-            _put_metadata(self.shelf, BlockMetadata(kind="young", path=path, **common), self.writer)
+            common = _common(self.files, new, encoded, tip, self.writer)
+            _put_metadata(self.files, BlockMetadata(kind="young", path=path, **common), self.writer)
             claims.append(new.first)
-        _put_metadata(self.shelf, block, self.writer)
-        settle(self.shelf, block)
+        _put_metadata(self.files, block, self.writer)
+        settle(self.files, block)
         with suppress(JjqError):  # covered now, and swept if it stays
             for first in claims:
-                self.shelf.objects.delete(paths.meta(self.shelf.name, first, "young"))
+                self.files.objects.delete(paths.meta(self.files.name, first, "young"))
         return block
 
     def _metadata(self, prefix: Draft, encoded: Encoded, copy: str | None) -> BlockMetadata:
-        chain = metadata.genesis(self.shelf.settings.id) if self.before is None else self.before.chain or ""
+        chain = metadata.genesis(self.files.settings.id) if self.before is None else self.before.chain or ""
         # A merge keeps the epoch of what it merges: the young blocks after it may be no younger.
         merged = next((block for block in self.young if block.next == prefix.next), None)
         writer = self.writer if merged is None else replace(self.writer, epoch=merged.epoch)
@@ -211,16 +212,16 @@ class _Final:
             path=paths.data_path(prefix.first),
             chain=metadata.link(chain, prefix.first, prefix.next - 1, encoded.sha256),
             copy=copy,
-            **_common(self.shelf, prefix, encoded, self.before, writer),
+            **_common(self.files, prefix, encoded, self.before, writer),
         )
 
 
 def _contested(final: _Final, encoded: Encoded) -> BlockMetadata:
     """Go on where D is there already: adopt it, leave it to its writer, or replace it."""
-    shelf, draft, writer = final.shelf, final.draft, final.writer
-    if shelf.find(draft.first, "final") is not None:
+    files, draft, writer = final.files, final.draft, final.writer
+    if files.find(draft.first, "final") is not None:
         raise Moved
-    found = shelf.objects.get(final.key)
+    found = files.objects.get(final.key)
     count = _count_if_same(final, found)
     if count is not None:
         if final.may_end(draft.first + count):
@@ -228,20 +229,20 @@ def _contested(final: _Final, encoded: Encoded) -> BlockMetadata:
         if final.leaves_to_others(count):
             raise Blocked
     copy = paths.young_path(draft.first, writer.tag)
-    shelf.objects.put_if_absent(shelf.key(copy), encoded)
+    files.objects.put_if_absent(files.key(copy), encoded)
     failpoint.reach(f"{writer.step}.data_put")
     return final.commit(draft, encoded, copy)
 
 
 def _count_if_same(final: _Final, found: Object) -> int | None:
     """How many elements the uncommitted file `found` holds, if they and ours begin alike; else None."""
-    shelf, ours = final.shelf, final.draft
+    files, ours = final.files, final.draft
     try:
         file = BlockFile(found.data, final.key, ours.first, check_pages=True)
         # Nothing vouches for this file yet, so it must not unpack to more than ours and one row group do.
         bytes_max = unpacked_bytes_max(ours.raw_bytes + limits.ROW_GROUP_BYTES + limits.ELEMENT_BYTES_MAX)
         if (
-            file.provenance.get("jjq.queue") == shelf.settings.id
+            file.provenance.get("jjq.queue") == files.settings.id
             and file.unpacked_bytes(ours.count) <= bytes_max
             and file.read(0, ours.count).equals(ours.table.slice(0, file.count))
         ):
@@ -251,28 +252,24 @@ def _count_if_same(final: _Final, found: Object) -> int | None:
     return None
 
 
-def settle(shelf: Shelf, block: BlockMetadata) -> None:
+def settle(files: BlockFiles, block: BlockMetadata) -> None:
     """Finish the swap of a replaced file, if `block` has one pending. Anyone may, any number of times."""
     if block.copy is None:
         return
-    key = shelf.key(block.path)
-    for _ in range(2):
-        try:
-            found = shelf.objects.get(key)
-        except NotFound:
-            raise DataLoss(
-                f"{key} is missing: it holds block {block.id}", key=key, block=block.first
-            ) from None
+    key = files.key(block.path)
+
+    def decide(found: Object | None) -> Change[str | None]:
+        if found is None:
+            raise DataLoss(f"{key} is missing: it holds block {block.id}", key=key, block=block.first)
         if hashlib.sha256(found.data).hexdigest() == block.sha256:
-            return
-        with suppress(Conflict):  # another writer settles it: look again
-            kept = quarantine.keep(shelf, key, found)
-            shelf.objects.put_if_match(key, memoryview(shelf.data(block)), found.etag)
-            log.warning(
-                "%s is replaced by the block that was committed; what it held is kept as %s", key, kept
-            )
-            return
-    raise Conflict(f"block {block.id} is being settled by another writer: open the queue again")
+            return Change(None, None)
+        kept = quarantine.keep(files, key, found)
+        return Change(memoryview(files.data(block)), kept)
+
+    busy = Conflict(f"block {block.id} is being settled by another writer: open the queue again")
+    kept = swap(files.objects, key, decide, busy=busy, tries=2).result
+    if kept is not None:
+        log.warning("%s is replaced by the block that was committed; what it held is kept as %s", key, kept)
 
 
 def check_tenure(before: BlockMetadata | None, epoch: int) -> None:
@@ -288,19 +285,19 @@ def fenced(by: BlockMetadata) -> Fenced:
     )
 
 
-def _put_metadata(shelf: Shelf, block: BlockMetadata, writer: Writer) -> None:
+def _put_metadata(files: BlockFiles, block: BlockMetadata, writer: BlockWriter) -> None:
     try:
-        shelf.commit(block)
+        files.commit(block)
     except Conflict:
         raise Moved from None
     failpoint.reach(f"{writer.step}.metadata_put")
 
 
 def _common(
-    shelf: Shelf, draft: Draft, encoded: Encoded, before: BlockMetadata | None, writer: Writer
+    files: BlockFiles, draft: Draft, encoded: Encoded, before: BlockMetadata | None, writer: BlockWriter
 ) -> dict[str, Any]:
     return {
-        "queue": shelf.settings.id,
+        "queue": files.settings.id,
         "first": draft.first,
         "last": draft.next - 1,
         "min_timestamp_us": draft.min_timestamp_us,

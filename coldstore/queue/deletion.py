@@ -23,13 +23,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from coldstore.layout import paths, queue_settings, sealed_json
 from coldstore.layout.queue_settings import Deleted, QueueSettings
-from coldstore.objects.port import ObjectStore
+from coldstore.objects.port import Object, ObjectStore
+from coldstore.objects.swap import Change, swap
 from coldstore.shared import failpoint
 from coldstore.shared.batch import from_us
 from coldstore.shared.clock import Clock
@@ -39,26 +39,22 @@ from coldstore.shared.limits import NAME_REST_SECONDS, PURGE_LOOK_SECONDS, SWEEP
 log = logging.getLogger("jjq.coldstore")
 
 _FORMAT: Final = 1
-_TRIES: Final = 16
 _US: Final = 1_000_000
 
 
 def change(objects: ObjectStore, name: str, make: Callable[[QueueSettings], QueueSettings]) -> QueueSettings:
     """Swap `queue.json` for what `make` makes of it, again if others change it meanwhile; what is there then."""
     key = paths.queue(name)
-    for _ in range(_TRIES):
-        try:
-            found = objects.get(key)
-        except NotFound:
-            raise NotFound(f"no queue {name}: create it, or correct the name") from None
+
+    def decide(found: Object | None) -> Change[QueueSettings]:
+        if found is None:
+            raise NotFound(f"no queue {name}: create it, or correct the name")
         now = queue_settings.decode(found.data, key)
         new = make(now)
-        if new == now:
-            return now
-        with suppress(Conflict):
-            objects.put_if_match(key, queue_settings.encode(new), found.etag)
-            return new
-    raise Conflict(f"queue {name} keeps changing: look at it again, then decide")
+        return Change(None if new == now else queue_settings.encode(new), new)
+
+    busy = Conflict(f"queue {name} keeps changing: look at it again, then decide")
+    return swap(objects, key, decide, busy=busy).result
 
 
 def mark(

@@ -1,8 +1,11 @@
-"""Merging young blocks: when it is due, and which of them make the next final block.
+"""The policy of merging young blocks: when a merge is due, and which blocks make the next final block.
 
-Always from the front, so that `data/` stays a gapless prefix; never a young block in part; never
-more than about one block's worth at a time, so that memory stays bounded, and blocks are about as large as
-was asked for.
+A merge takes blocks from the front, so that `data/` stays a gapless prefix. It never takes part of a young
+block. It takes about one block's worth of bytes at a time, so that memory stays bounded and
+blocks are about as large as was asked for.
+
+A file of its own, although small: pure functions, tested without a store, beside a `cold_queue` that is near
+its limit.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from coldstore.block.files import Shelf
+from coldstore.block.files import BlockFiles
 from coldstore.history.block_list import BlockList
 from coldstore.layout import metadata, paths
 from coldstore.objects.port import Object
@@ -49,29 +49,29 @@ class Cleared:
     in_the_way: bool = False  # there is a file where the next final block goes, and nothing names it
 
 
-def clear(shelf: Shelf, look: Callable[[], BlockList]) -> Cleared:
+def clear(files: BlockFiles, look: Callable[[], BlockList]) -> Cleared:
     """Move files of `data/` that nothing names out of the way; `look` gives the blocks as they are now."""
-    shelf = shelf.without_cache()
-    listed = [info.key for info in shelf.objects.list(paths.data_folder(shelf.name))]
+    files = files.without_cache()
+    listed = [info.key for info in files.objects.list(paths.data_folder(files.name))]
     blocks = look()
     for key in reversed([key for key in listed if _is_stray(key, blocks)]):
-        _move(shelf, key)
-    _tell_missing(shelf, blocks, listed)
-    due = paths.data(shelf.name, blocks.final_next)
-    claimed = any(shelf.key(young.path) == due for young in blocks.young)
-    kept = (paths.quarantined_first(info.key) for info in shelf.objects.list(paths.quarantine(shelf.name)))
+        _move(files, key)
+    _tell_missing(files, blocks, listed)
+    due = paths.data(files.name, blocks.final_next)
+    claimed = any(files.key(young.path) == due for young in blocks.young)
+    kept = (paths.quarantined_first(info.key) for info in files.objects.list(paths.quarantine(files.name)))
     return Cleared(frozenset(first for first in kept if first is not None), due in listed and not claimed)
 
 
-def keep(shelf: Shelf, key: str, found: Object) -> str:
+def keep(files: BlockFiles, key: str, found: Object) -> str:
     """Put a copy of a file of `data/` into quarantine; returns its key there."""
     digest = hashlib.sha256(found.data).hexdigest()[:_DIGITS]
-    kept = paths.quarantined(shelf.name, key, digest)
+    kept = paths.quarantined(files.name, key, digest)
     try:
-        shelf.objects.put_if_absent(kept, found.data)
+        files.objects.put_if_absent(kept, found.data)
     except Conflict:
-        if shelf.objects.head(kept).size != len(found.data):  # cut short by whoever copied the store
-            shelf.objects.put(kept, found.data)
+        if files.objects.head(kept).size != len(found.data):  # cut short by whoever copied the store
+            files.objects.put(kept, found.data)
     return kept
 
 
@@ -80,32 +80,32 @@ def _is_stray(key: str, blocks: BlockList) -> bool:
     return first is None or not (first == blocks.final_next or blocks.has_final(first))
 
 
-def _move(shelf: Shelf, key: str) -> None:
+def _move(files: BlockFiles, key: str) -> None:
     try:
-        kept = keep(shelf, key, shelf.objects.get(key))
+        kept = keep(files, key, files.objects.get(key))
     except NotFound:
         return  # another writer was quicker
-    shelf.objects.delete(key)
+    files.objects.delete(key)
     log.warning("%s was moved to %s: no metadata names it, and engines would read it as history", key, kept)
 
 
-def _tell_missing(shelf: Shelf, blocks: BlockList, listed: Sequence[str]) -> None:
+def _tell_missing(files: BlockFiles, blocks: BlockList, listed: Sequence[str]) -> None:
     """Say which final blocks have no data: readers hear of it when they come to it, engines never do."""
     there = {paths.data_first(key) for key in listed}
-    missing = [first for first in blocks.final_firsts() if first not in there and not _exists(shelf, first)]
+    missing = [first for first in blocks.final_firsts() if first not in there and not _exists(files, first)]
     if missing:
         log.error(
             "queue %s: the data of %d final blocks is missing, from block %s on; see `jjq verify`, and restore it",
-            shelf.name,
+            files.name,
             len(missing),
             metadata.block_id(missing[0]),
         )
 
 
-def _exists(shelf: Shelf, first: int) -> bool:
+def _exists(files: BlockFiles, first: int) -> bool:
     """Whether a file is there by now: its block may have been committed since `data/` was listed."""
     try:
-        shelf.objects.head(paths.data(shelf.name, first))
+        files.objects.head(paths.data(files.name, first))
     except NotFound:
         return False
     return True

@@ -1,7 +1,7 @@
-"""Sections: a queue cut into stretches of blocks that are verified each by itself, in any order, anywhere.
+"""Sections: a queue cut into runs of blocks. Each is verified by itself, in any order, on any machine.
 
-`plan` lists the metadata and cuts it, `check` reads every file of one section and compares everything with
-everything. What a section was found to be is small: verify.py joins it with its neighbours by their
+`plan` lists the metadata and cuts it into sections. `check` reads every file of one section and compares
+everything with everything. The report of a section is small: verify.py joins it with its neighbours by their
 first and last block. Blocks that are committed, merged or swept meanwhile are no defects.
 """
 
@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from coldstore.block.fetch import fetch
-from coldstore.block.files import Shelf, check_digest
+from coldstore.block.files import BlockFiles, check_digest
 from coldstore.history import rollups
-from coldstore.history.columns import FIELDS, Columns
+from coldstore.history.columns import FIELDS, BlockColumns
 from coldstore.history.rollups import Rollup
 from coldstore.layout import metadata, paths
 from coldstore.layout.metadata import BlockMetadata
@@ -56,7 +56,7 @@ class Defect:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Blocks of one kind with ids from `start` up to `stop`; the last one answers for what lies beyond."""
+    """Blocks of one kind with ids from `start` up to `stop`. The last section also covers everything after `stop`."""
 
     kind: paths.Kind
     start: int
@@ -65,8 +65,8 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The sections of a queue, final blocks first, and what its listing alone says."""
+class SectionPlan:
+    """The sections of a queue, final blocks first, and the defects that its listing alone shows."""
 
     sections: tuple[Section, ...]
     blocks: int
@@ -75,8 +75,8 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What a section was found to be."""
+class SectionReport:
+    """The result of checking one section."""
 
     blocks: int = 0
     elements: int = 0
@@ -89,18 +89,18 @@ class Part:
     claimed: tuple[str, ...] = ()  # files in data/ that young blocks name
 
 
-def plan(shelf: Shelf, most: int | None = None) -> Plan:
+def plan(files: BlockFiles, most: int | None = None) -> SectionPlan:
     """Cut a queue into sections of at most `most` final blocks each; the young ones are one section."""
     keys: list[MetaKey] = []
     strays: list[Defect] = []
-    for info in shelf.objects.list(paths.meta_folder(shelf.name)):
+    for info in files.objects.list(paths.meta_folder(files.name)):
         key = paths.parse_meta(info.key)
         if key is None:
             strays.append(Defect("stray file", info.key, "no metadata file has such a name"))
         else:
             keys.append(key)
     finals = [key.first for key in keys if key.kind == "final"]
-    end = _end(shelf, finals)
+    end = _end(files, finals)
     young = [key.first for key in keys if key.kind == "young"]
     merged = [first for first in young if first < end]
     notes = [f"young block {metadata.block_id(first)} was merged and waits to be swept" for first in merged]
@@ -109,14 +109,14 @@ def plan(shelf: Shelf, most: int | None = None) -> Plan:
     sections = [Section("final", low, high, last=high == stop) for low, high in pairwise(cuts)]
     if len(young) > len(merged):
         sections.append(Section("young", end, young[-1] + 1))
-    return Plan(tuple(sections), len(keys) - len(merged), tuple(strays), tuple(notes))
+    return SectionPlan(tuple(sections), len(keys) - len(merged), tuple(strays), tuple(notes))
 
 
-def _end(shelf: Shelf, finals: list[int]) -> int:
+def _end(files: BlockFiles, finals: list[int]) -> int:
     """The offset after the last final block that can be read."""
     for first in reversed(finals):
         try:
-            block = shelf.find(first, "final")
+            block = files.find(first, "final")
         except DataLoss:
             continue
         if block is not None:
@@ -124,14 +124,14 @@ def _end(shelf: Shelf, finals: list[int]) -> int:
     return 0
 
 
-def check(shelf: Shelf, section: Section, tick: Tick = lambda _: None) -> Part:
+def check(files: BlockFiles, section: Section, tick: Tick = lambda _: None) -> SectionReport:
     """Read every file of a section."""
-    return _Check(shelf.without_cache(), section, tick).run()
+    return _Check(files.without_cache(), section, tick).run()
 
 
 @dataclass
 class _Check:
-    shelf: Shelf
+    files: BlockFiles
     section: Section
     tick: Tick
     defects: list[Defect] = field(default_factory=list)
@@ -141,17 +141,17 @@ class _Check:
     elements: int = 0
     stored_bytes: int = 0
 
-    def run(self) -> Part:
+    def run(self) -> SectionReport:
         keys = list(self._keys())
         head, tip, sure = self._walk(keys)
-        return Part(
+        return SectionReport(
             self.blocks, self.elements, self.stored_bytes, head, tip, sure,
             tuple(self.defects), tuple(self.notes), tuple(self.claimed),
         )  # fmt: skip
 
     def _keys(self) -> Iterator[MetaKey]:
-        section, name = self.section, self.shelf.name
-        for info in self.shelf.objects.list(paths.meta_folder(name), paths.meta_before(name, section.start)):
+        section, name = self.section, self.files.name
+        for info in self.files.objects.list(paths.meta_folder(name), paths.meta_before(name, section.start)):
             key = paths.parse_meta(info.key)
             if key is not None and key.first >= section.stop:
                 return
@@ -174,14 +174,14 @@ class _Check:
                 sure = False
                 continue
             if sure and tip is not None:
-                self.defects += broken(self.shelf, tip, block)
+                self.defects += broken(self.files, tip, block)
             elif sure:
                 head = block
             self._data(block)
             if block.kind == "final":
                 finals.append(block)
             else:
-                self.claimed.append(self.shelf.key(block.path))
+                self.claimed.append(self.files.key(block.path))
             tip, end, sure = block, block.next, True
         if self.section.kind == "final":
             self._rollups(finals, named)
@@ -189,18 +189,18 @@ class _Check:
 
     def _metadata(self, key: MetaKey) -> BlockMetadata | None:
         try:
-            return self.shelf.find(*key)  # None: swept since it was listed
+            return self.files.find(*key)  # None: swept since it was listed
         except DataLoss as loss:
             self._report("metadata damaged", loss.key or "", str(loss), key.first)
             return None
 
     def _data(self, block: BlockMetadata) -> None:
-        key = self.shelf.key(block.path)
+        key = self.files.key(block.path)
         data = self._read(block, key)
         if data is not None:
             try:
-                table = self.shelf.open(block, data).read(block.first - block.file_first)
-                wrong = list(_contradictions(table, block, self.shelf.settings.content))
+                table = self.files.open(block, data).read(block.first - block.file_first)
+                wrong = list(_contradictions(table, block, self.files.settings.content))
             except DataLoss as loss:
                 wrong = [str(loss)]
             for text in wrong:
@@ -213,11 +213,11 @@ class _Check:
     def _read(self, block: BlockMetadata, key: str) -> pa.Buffer | None:
         """The bytes that were committed, else None after a report."""
         try:
-            fetched = fetch(self.shelf.objects, key, block.stored_bytes)
+            fetched = fetch(self.files.objects, key, block.stored_bytes)
             check_digest(fetched, block, key)
             return fetched.data
         except NotFound:
-            if block.kind == "final" or self.shelf.find(block.first, "young") is not None:
+            if block.kind == "final" or self.files.find(block.first, "young") is not None:
                 self._report("data missing", key, f"it holds block {block.id}", block.first)
         except DataLoss as loss:
             if self._waits_for_swap(block):
@@ -231,17 +231,17 @@ class _Check:
         if block.copy is None:
             return False
         try:
-            key = self.shelf.key(block.copy)
-            check_digest(fetch(self.shelf.objects, key, block.stored_bytes), block, block.copy)
+            key = self.files.key(block.copy)
+            check_digest(fetch(self.files.objects, key, block.stored_bytes), block, block.copy)
         except (NotFound, DataLoss):
             return False
         return True
 
     def _rollups(self, finals: list[BlockMetadata], named: set[int]) -> None:
         """Compare the rows of roll-ups that lie in this section with its metadata files."""
-        ours = Columns().extended(0, finals)
+        ours = BlockColumns().extended(0, finals)
         section = self.section
-        for info in self.shelf.objects.list(paths.rollup_folder(self.shelf.name)):
+        for info in self.files.objects.list(paths.rollup_folder(self.files.name)):
             key = paths.parse_rollup(info.key)
             if key is None:
                 if section.last:
@@ -249,7 +249,7 @@ class _Check:
                 continue
             if key.next <= section.start or (key.first >= section.stop and not section.last):
                 continue
-            rollup = rollups.read(self.shelf.objects, self.shelf.settings, key)
+            rollup = rollups.read(self.files.objects, self.files.settings, key)
             if rollup is None:
                 self._report("rollup damaged", info.key, "it cannot be read; the next commit repairs it")
                 continue
@@ -262,12 +262,12 @@ class _Check:
             inside = first >= self.section.start and (self.section.last or first < self.section.stop)
             if inside and first not in named and not self._is_there(first):
                 named.add(first)
-                self.defects.append(missing(self.shelf, first, "final", "a roll-up has it"))
+                self.defects.append(missing(self.files, first, "final", "a roll-up has it"))
 
     def _is_there(self, first: int) -> bool:
         """Whether there is metadata by now: the roll-up may be younger than our list."""
         try:
-            self.shelf.objects.head(paths.meta(self.shelf.name, first, "final"))
+            self.files.objects.head(paths.meta(self.files.name, first, "final"))
         except NotFound:
             return False
         return True
@@ -276,22 +276,22 @@ class _Check:
         self.defects.append(Defect(kind, key, text, block))
 
 
-def broken(shelf: Shelf, before: BlockMetadata | None, block: BlockMetadata) -> list[Defect]:
-    """What is wrong between a block and the one before it."""
+def broken(files: BlockFiles, before: BlockMetadata | None, block: BlockMetadata) -> list[Defect]:
+    """Defects in the link between a block and the one before it."""
     why = metadata.broken_link(before, block)
     if why is None:
         return []
     due = 0 if before is None else before.next
     if block.first > due:
-        return [missing(shelf, due, block.kind, f"block {block.id} after it is there")]
-    return [Defect("link broken", paths.meta(shelf.name, block.first, block.kind), why, block.first)]
+        return [missing(files, due, block.kind, f"block {block.id} after it is there")]
+    return [Defect("link broken", paths.meta(files.name, block.first, block.kind), why, block.first)]
 
 
-def missing(shelf: Shelf, first: int, kind: paths.Kind, why: str) -> Defect:
-    return Defect("metadata missing", paths.meta(shelf.name, first, kind), why, first)
+def missing(files: BlockFiles, first: int, kind: paths.Kind, why: str) -> Defect:
+    return Defect("metadata missing", paths.meta(files.name, first, kind), why, first)
 
 
-def _agree(ours: Columns, rollup: Rollup) -> bool:
+def _agree(ours: BlockColumns, rollup: Rollup) -> bool:
     """Whether the rows are those of the metadata files, as far as these could be read."""
     count = ours.count
     _, left, right = np.intersect1d(

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from coldstore.block.fetch import fetch
-from coldstore.block.files import Shelf, check_digest
+from coldstore.block.files import BlockFiles, check_digest
 from coldstore.history import rollups as index
 from coldstore.history.block_list import BlockList
 from coldstore.layout import paths
@@ -42,25 +42,25 @@ class Swept:
     doubtful: int = 0
 
 
-def sweep(shelf: Shelf, blocks: BlockList, before_us: int) -> Swept:
+def sweep(files: BlockFiles, blocks: BlockList, before_us: int) -> Swept:
     """Delete what was superseded before `before_us`; `blocks` is the queue as it is now."""
-    return _Sweep(shelf.without_cache(), blocks, before_us).run()
+    return _Sweep(files.without_cache(), blocks, before_us).run()
 
 
 class _Sweep:
-    def __init__(self, shelf: Shelf, blocks: BlockList, before_us: int) -> None:
-        self._shelf = shelf
-        self._objects = shelf.objects
+    def __init__(self, files: BlockFiles, blocks: BlockList, before_us: int) -> None:
+        self._files = files
+        self._objects = files.objects
         self._blocks = blocks
         self._before_us = before_us
         self._live = {
-            shelf.key(young.path) for young in blocks.young
+            files.key(young.path) for young in blocks.young
         }  # claims may name files that begin earlier
         self._proofs: dict[int, bool] = {}
         self._young = self._orphans = self._doubtful = 0
 
     def run(self) -> Swept:
-        for info in self._objects.list(paths.young_folder(self._shelf.name)):
+        for info in self._objects.list(paths.young_folder(self._files.name)):
             first = paths.young_first(info.key)
             if first is not None and self._may_go(first, info):
                 self._judge_file(info.key, first)
@@ -77,16 +77,16 @@ class _Sweep:
         """Metadata from a little before the end of the final blocks: claims are left where writers died."""
         recent = max(0, self._blocks.final_count - limits.ROLLUP_BLOCKS)
         start = self._blocks[recent].first if self._blocks else 0
-        folder = paths.meta_folder(self._shelf.name)
-        return self._objects.list(folder, after=paths.meta_before(self._shelf.name, start))
+        folder = paths.meta_folder(self._files.name)
+        return self._objects.list(folder, after=paths.meta_before(self._files.name, start))
 
     def _judge_file(self, key: str, first: int) -> None:
         """Decide on a young data file that starts below the end of the final blocks."""
         try:
-            young = self._shelf.find(first, "young")
+            young = self._files.find(first, "young")
             if key in self._live or self._is_copy(key, first):
                 return
-            if young is not None and self._shelf.key(young.path) == key:
+            if young is not None and self._files.key(young.path) == key:
                 self._sweep_young(young)
             elif self._proven(self._blocks.block_for(first)):
                 self._objects.delete(key)
@@ -97,12 +97,12 @@ class _Sweep:
 
     def _judge_claim(self, first: int) -> None:
         try:
-            young = self._shelf.find(first, "young")
+            young = self._files.find(first, "young")
             if young is None:
                 return
-            claim = young.is_claim or self._is_copy(self._shelf.key(young.path), first)
+            claim = young.is_claim or self._is_copy(self._files.key(young.path), first)
             if claim and self._covered(young):
-                self._objects.delete(paths.meta(self._shelf.name, first, "young"))
+                self._objects.delete(paths.meta(self._files.name, first, "young"))
                 failpoint.reach("sweep.metadata_deleted")
                 self._orphans += 1
         except DataLoss:
@@ -110,15 +110,15 @@ class _Sweep:
 
     def _is_copy(self, key: str, first: int) -> bool:
         """Whether final metadata names this file as the copy of a replaced one: those stay."""
-        final = self._shelf.find(first, "final")
-        return final is not None and final.copy is not None and self._shelf.key(final.copy) == key
+        final = self._files.find(first, "final")
+        return final is not None and final.copy is not None and self._files.key(final.copy) == key
 
     def _sweep_young(self, young: BlockMetadata) -> None:
         if not self._covered(young):
             return
-        self._objects.delete(paths.meta(self._shelf.name, young.first, "young"))
+        self._objects.delete(paths.meta(self._files.name, young.first, "young"))
         failpoint.reach("sweep.metadata_deleted")
-        self._objects.delete(self._shelf.key(young.path))
+        self._objects.delete(self._files.key(young.path))
         failpoint.reach("sweep.data_deleted")
         self._young += 1
 
@@ -136,12 +136,12 @@ class _Sweep:
         return self._proofs[block.first]
 
     def _prove(self, block: BlockMetadata) -> bool:
-        info = self._shelf.info(block)
+        info = self._files.info(block)
         if info is None or info.modified_us >= self._before_us:
             return False
-        key = self._shelf.key(block.path)
+        key = self._files.key(block.path)
         try:
-            self._shelf.committed(block)
+            self._files.committed(block)
             check_digest(fetch(self._objects, key, block.stored_bytes), block, key)
         except (DataLoss, NotFound):
             self._doubtful += 1
@@ -149,7 +149,7 @@ class _Sweep:
         return True
 
     def _sweep_rollups(self) -> int:
-        listed = self._objects.list(paths.rollup_folder(self._shelf.name))
+        listed = self._objects.list(paths.rollup_folder(self._files.name))
         found = [(key, info) for info in listed if (key := paths.parse_rollup(info.key)) is not None]
         found.sort(key=lambda item: (item[0].first, -item[0].next))  # a longer one before those inside it
         swept = 0
@@ -165,5 +165,5 @@ class _Sweep:
 
     def _covers(self, key: RollupKey, info: ObjectInfo) -> bool:
         return info.modified_us < self._before_us and (
-            index.read(self._objects, self._shelf.settings, key) is not None
+            index.read(self._objects, self._files.settings, key) is not None
         )

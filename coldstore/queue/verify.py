@@ -4,7 +4,7 @@ It needs no list of blocks, so it works on a queue that cannot be opened any mor
 nothing. A block whose metadata cannot be read is one defect, not one for every block after it: the
 walk goes on with what the next metadata says of itself.
 
-The work is done section by section (section.py), here one after the other. A job with many processors
+The work is done section by section (sections.py), here one after the other. A job with many processors
 does `plan`, `check`, `join` and `finish` by itself, where it likes; only what sections were found to be
 travels, and it is small.
 
@@ -20,11 +20,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from coldstore.block.files import Shelf
+from coldstore.block.files import BlockFiles
 from coldstore.layout import metadata, paths
 from coldstore.layout.metadata import BlockMetadata
+from coldstore.layout.queue_settings import QueueSettings
 from coldstore.objects.port import ObjectInfo, ObjectStore
-from coldstore.queue.sections import Defect, Part, Plan, broken, check, plan
+from coldstore.queue.sections import Defect, SectionPlan, SectionReport, broken, check, plan
 from coldstore.shared.errors import DataLoss, NotFound
 
 # Called with blocks done, blocks in all, bytes of data read.
@@ -68,10 +69,10 @@ class Joined:
     claimed: frozenset[str]
 
 
-def verify(shelf: Shelf, progress: Progress | None = None) -> Report:
+def verify(files: BlockFiles, progress: Progress | None = None) -> Report:
     """Check every file of a queue."""
-    shelf = shelf.without_cache()
-    planned = plan(shelf)
+    files = files.without_cache()
+    planned = plan(files)
     done = read = 0
 
     def tick(stored_bytes: int) -> None:
@@ -80,8 +81,8 @@ def verify(shelf: Shelf, progress: Progress | None = None) -> Report:
         if progress is not None:
             progress(done, planned.blocks, read)
 
-    parts = [check(shelf, section, tick) for section in planned.sections]
-    return finish(shelf, join(shelf, planned, parts))
+    parts = [check(files, section, tick) for section in planned.sections]
+    return finish(files, join(files, planned, parts))
 
 
 def unreadable(name: str, loss: DataLoss) -> Report:
@@ -109,13 +110,18 @@ def without_document(objects: ObjectStore, name: str) -> Report:
     return Report(name, blocks=0, elements=0, stored_bytes=0, chain="", defects=(defect,))
 
 
-def being_imported(name: str) -> Report:
-    """The report of a queue whose import is not shown yet: nobody sees any of it."""
-    note = "it is being imported, or an import of it was broken off: nothing of it is shown yet"
-    return Report(name, blocks=0, elements=0, stored_bytes=0, chain="", defects=(), notes=(note,))
+def not_shown(settings: QueueSettings) -> Report | None:
+    """The report of a queue of which nobody sees anything: it is being imported, or its files are being removed."""
+    if settings.importing is not None:
+        note = "it is being imported, or an import of it was broken off: nothing of it is shown yet"
+    elif settings.deleted is not None and settings.deleted.files != "kept":
+        note = "it was deleted: its files are being removed, or are gone"
+    else:
+        return None
+    return Report(settings.name, blocks=0, elements=0, stored_bytes=0, chain="", defects=(), notes=(note,))
 
 
-def join(shelf: Shelf, planned: Plan, parts: Sequence[Part]) -> Joined:
+def join(files: BlockFiles, planned: SectionPlan, parts: Sequence[SectionReport]) -> Joined:
     """Put the parts of all sections together, in their order; reads nothing."""
     defects: list[Defect] = list(planned.defects)
     notes: list[str] = list(planned.notes)
@@ -124,16 +130,16 @@ def join(shelf: Shelf, planned: Plan, parts: Sequence[Part]) -> Joined:
     sure = True
     for section, part in zip(planned.sections, parts, strict=True):
         if part.head is not None and sure:
-            defects += broken(shelf, tip, part.head)
+            defects += broken(files, tip, part.head)
         defects += part.defects
         notes += part.notes
         sure = part.sure and (sure or part.tip is not None)
         tip = part.tip or tip
         if section.kind == "final":
             last_final = tip
-    chain = metadata.genesis(shelf.settings.id) if last_final is None else last_final.chain or ""
+    chain = metadata.genesis(files.settings.id) if last_final is None else last_final.chain or ""
     report = Report(
-        queue=shelf.name,
+        queue=files.name,
         blocks=sum(part.blocks for part in parts),
         elements=sum(part.elements for part in parts),
         stored_bytes=sum(part.stored_bytes for part in parts),
@@ -156,13 +162,13 @@ def _once(defects: Sequence[Defect]) -> tuple[Defect, ...]:
     return tuple(found.values())
 
 
-def finish(shelf: Shelf, joined: Joined) -> Report:
+def finish(files: BlockFiles, joined: Joined) -> Report:
     """Look for files in `data/` that no block has, and report everything."""
     report = joined.report
     missing = {defect.block for defect in report.defects if defect.kind == "metadata missing"}
     # Data before metadata, as they are written: so what was committed meanwhile has both.
-    listed = [info.key for info in shelf.objects.list(paths.data_folder(shelf.name))]
-    named, ends = _finals_now(shelf, joined.end)
+    listed = [info.key for info in files.objects.list(paths.data_folder(files.name))]
+    named, ends = _finals_now(files, joined.end)
     defects, notes = list(report.defects), list(report.notes)
     for key in listed:
         first = paths.data_first(key)
@@ -175,7 +181,7 @@ def finish(shelf: Shelf, joined: Joined) -> Report:
             defects.append(Defect("stray file", key, text, first))
     notes += [
         f"{info.key} lay in data/ and no metadata named it: it was set aside"
-        for info in shelf.objects.list(paths.quarantine(shelf.name))
+        for info in files.objects.list(paths.quarantine(files.name))
     ]
     cut = _cut(defects, named, max(ends), joined.next)
     return replace(report, defects=tuple(defects), notes=tuple(notes), cut=cut)
@@ -195,14 +201,14 @@ def _cut(defects: Sequence[Defect], finals: set[int], final_next: int, end: int)
     return None if not defects or any(first >= cut for first in finals - gone) else cut
 
 
-def _finals_now(shelf: Shelf, end: int) -> tuple[set[int], set[int]]:
+def _finals_now(files: BlockFiles, end: int) -> tuple[set[int], set[int]]:
     """Ids of the final blocks as they are now, and where the next one may begin."""
-    listed = (paths.parse_meta(info.key) for info in shelf.objects.list(paths.meta_folder(shelf.name)))
+    listed = (paths.parse_meta(info.key) for info in files.objects.list(paths.meta_folder(files.name)))
     named = {key.first for key in listed if key is not None and key.kind == "final"}
     ends = {end}
     if named and max(named) >= end:  # committed since, or it cannot be read
         try:
-            last = shelf.find(max(named), "final")
+            last = files.find(max(named), "final")
         except DataLoss:
             last = None
         if last is not None:

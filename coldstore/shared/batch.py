@@ -5,8 +5,8 @@ and a timestamp, and from then on it is an element batch:
 
     offset int64 · timestamp timestamp[us, UTC] · key binary? · value binary|utf8 · headers map<utf8, binary>?
 
-The schema is eternal: columns may be added, never changed. Nothing here loops over elements in
-Python, except to find the position of a bad one after a whole batch was refused.
+The schema never changes: columns may be added, none may be altered. Nothing here loops over elements in
+Python, except to find the position of a bad element after a whole batch was refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from coldstore.shared import limits, lists
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.headers import check_header_counts, header_bytes, refuse_null_headers, refuse_reserved
-from coldstore.shared.null_columns import absent
+from coldstore.shared.null_columns import null_column
 
 Content = Literal["bytes", "text", "json"]
 CONTENTS: Final[tuple[str, ...]] = get_args(Content)
@@ -47,7 +47,7 @@ class Element:
 
 
 def check_content(content: str) -> Content:
-    """`content` if a queue can have it."""
+    """Return `content` if a queue can have it."""
     for known in get_args(Content):
         if content == known:
             return known  # type: ignore[no-any-return]
@@ -75,12 +75,12 @@ _ELEMENTS: Final = {c: pa.schema(_STAMP_FIELDS + _payload_fields(c)) for c in ge
 
 
 def payload_schema(content: Content) -> pa.Schema:
-    """What a producer supplies."""
+    """The columns that a producer supplies."""
     return _PAYLOADS[content]
 
 
 def schema(content: Content) -> pa.Schema:
-    """What a queue holds."""
+    """The columns that a queue holds."""
     return _ELEMENTS[content]
 
 
@@ -100,9 +100,9 @@ def payload(
             )
     count = len(values)
     columns = [
-        absent(count, pa.binary()) if keys is None else _column("key", keys, pa.binary()),
+        null_column(count, pa.binary()) if keys is None else _column("key", keys, pa.binary()),
         _column("value", values, value_type(content)),
-        absent(count, HEADERS) if headers is None else _column("headers", _pairs(headers), HEADERS),
+        null_column(count, HEADERS) if headers is None else _column("headers", _pairs(headers), HEADERS),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=payload_schema(content))
 
@@ -120,7 +120,7 @@ def _column(name: str, items: Sequence[Any], wanted: pa.DataType) -> pa.Array:
                 lists.array([item], wanted)
             except (pa.ArrowException, TypeError, ValueError, OverflowError, UnicodeError) as error:
                 raise InvalidInput(
-                    f"element {position}: its {name} is {_shown(item)}, which is not {wanted} ({_line(error)})",
+                    f"element {position}: its {name} is {_describe(item)}, which is not {wanted} ({_line(error)})",
                     position=position,
                 ) from None
         raise
@@ -146,12 +146,12 @@ def check_payload(batch: pa.RecordBatch, content: Content) -> pa.RecordBatch:
         batch = _conform(batch, wanted)
     values, headers = batch.column(1), batch.column(2)
     _refuse_null(values)
-    plain = headers.null_count == rows
-    if not plain:
+    no_headers = headers.null_count == rows
+    if not no_headers:
         refuse_null_headers(headers)
         refuse_reserved(headers)
-    # All buffers together are small, so nothing in them can be over a limit; else it is worth a look.
-    if not plain or batch.get_total_buffer_size() > limits.ELEMENT_BYTES_MAX:
+    # If all buffers together are small, no element can be over a limit. Only else are sizes computed.
+    if not no_headers or batch.get_total_buffer_size() > limits.ELEMENT_BYTES_MAX:
         _check_sizes(batch)
     if content == "json":
         _check_json(values)
@@ -176,7 +176,7 @@ def _conform(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     columns = []
     for field_ in wanted:
         if field_.name not in batch.schema.names:
-            columns.append(absent(batch.num_rows, field_.type))
+            columns.append(null_column(batch.num_rows, field_.type))
         else:
             columns.append(_cast(batch.column(field_.name), field_))
     _refuse_null(columns[wanted.names.index("value")])
@@ -263,20 +263,18 @@ def element_bytes(batch: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def raw_bytes(batch: pa.RecordBatch | pa.Table) -> int:
-    """What a batch counts towards block size and budgets: its bytes in Arrow form, slices counted as cut."""
+    """Bytes of a batch in Arrow form, as block sizes and budgets count them; a slice counts only its own rows."""
     return int(batch.nbytes)
 
 
 def _check_json(values: pa.Array) -> None:
     """Refuse a batch with a value that is not JSON, by one call of the parser for the whole batch.
 
-    The values are joined by a separator element that no value can contain, as it is a digest of all
-    of them: the joined text parses with the separator at every odd place if and only if each value
-    is exactly one JSON text.
+    The values are joined by a separator element. No value can contain it, since it is a digest of all values. So the
+    joined text parses with the separator at every odd place if and only if each value is exactly one JSON text.
     """
     texts = values.to_pylist()
-    joined = "\x00".join(texts)
-    token = hashlib.sha256(joined.encode()).hexdigest()
+    token = hashlib.sha256("\x00".join(texts).encode()).hexdigest()
     try:
         parsed = orjson.loads("[" + f',"{token}",'.join(texts) + "]")
     except orjson.JSONDecodeError:
@@ -288,9 +286,9 @@ def _check_json(values: pa.Array) -> None:
             orjson.loads(text)
         except orjson.JSONDecodeError as error:
             raise InvalidInput(
-                f"element {position}: its value {_shown(text)} is not JSON ({error})", position=position
+                f"element {position}: its value {_describe(text)} is not JSON ({error})", position=position
             ) from None
-    # Each value parses alone but the whole does not: nesting too deep for the parser when joined.
+    # Each value parses by itself, but all together do not: then nesting is too deep for the parser. They are valid.
 
 
 def stamp(batch: pa.RecordBatch, first: int, timestamp_us: int) -> pa.RecordBatch:
@@ -314,7 +312,7 @@ def stamp_each(
 
 
 def elements(batch: pa.RecordBatch | pa.Table) -> Iterator[Element]:
-    """The elements of a batch, one by one, for people and friendly clients."""
+    """The elements of a batch, one by one, for people and for clients that want Python values."""
     names = batch.schema.names
     offsets = batch.column("offset").to_pylist()
     times = batch.column("timestamp").cast(pa.int64()).to_pylist()
@@ -339,7 +337,7 @@ def to_us(time: datetime) -> int:
     return (time - _EPOCH) // timedelta(microseconds=1)
 
 
-def _shown(item: object) -> str:
+def _describe(item: object) -> str:
     text = repr(item)
     return text if len(text) <= 60 else f"{text[:57]}..."
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Chance(Protocol):
-    """What jjq may leave to chance."""
+    """Port: randomness."""
 
     def token(self) -> str:
         """A new identity: 32 hexadecimal digits, never handed out before."""

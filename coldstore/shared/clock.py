@@ -1,6 +1,6 @@
 """Time, passed in: one real clock and one that tests move by hand.
 
-Wall time is for people (timestamps, ages); order, fencing and leases never depend on it.
+Wall time is for people: timestamps and ages. Order, fencing and leases never depend on it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What jjq may ask about time."""
+    """Port: time."""
 
     def now_us(self) -> int:
         """Wall time in microseconds since 1970, UTC. May go back; callers clamp."""

@@ -36,7 +36,7 @@ class JjqError(Exception):
         return _again, (type(self), *self.args), self.__dict__
 
     def copy(self) -> Self:
-        """Another one that says the same: whoever raises an error adds where it was raised."""
+        """An equal error, to be raised elsewhere: raising an error adds a traceback to it."""
         copy = type(self).__new__(type(self), *self.args)
         copy.__dict__.update(self.__dict__)
         return copy

@@ -1,9 +1,9 @@
 """Named points at which a test may kill the process or raise an error.
 
-`reach("block.data_put")` costs one look-up in an empty dictionary unless armed. Real processes are
-armed by the environment, `JJQ_FAILPOINTS="name:nth:action,…"` with the actions `kill` (SIGKILL to
-ourselves) and `raise`; tests in one process call `arm`. Every name stands in `NAMES`, so that a
-test can sweep all of them and a misspelt one is refused.
+`reach("block.data_put")` costs one look-up in an empty dictionary unless a point is armed. The environment
+arms real processes, `JJQ_FAILPOINTS="name:nth:action,…"` with the actions `kill` (SIGKILL to ourselves) and
+`raise`; tests in one process call `arm`. Every name is listed below, so that a test can go through all of
+them and a misspelt one is refused.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NAMES: tuple[str, ...] = (
     "recovery.switched",
 )
 
-# Of a node among others (sharding): its journal on object storage, a takeover, a move, in order.
+# Points of a node in a cluster (sharding): its journal on object storage, a takeover, a move, in order.
 SHARDING_NAMES: tuple[str, ...] = (
     "journal.boundary",
     "tenure.ended",
@@ -52,7 +52,7 @@ SHARDING_NAMES: tuple[str, ...] = (
     "move.adopted",
 )
 
-# Of a queue that is deleted, in order; deletion.py and hotstore.lifecycle.administration.
+# Of a queue that is deleted, in order; coldstore/queue/deletion.py and hotstore/lifecycle/administration.py.
 DELETION_NAMES: tuple[str, ...] = (
     "delete.retired",
     "delete.noted",
@@ -63,7 +63,7 @@ DELETION_NAMES: tuple[str, ...] = (
     "purge.done",
 )
 
-# Not in a server's life: of an import (importing.py), in order.
+# Points of an import (coldstore/queue/bulk_import.py), in order. A server never reaches them.
 IMPORT_NAMES: tuple[str, ...] = (
     "import.begun",
     "import.staged",
@@ -117,12 +117,12 @@ def disarm() -> None:
 
 
 def armed() -> dict[str, int]:
-    """What is armed, and how many times away it is: for a test that counts how often a point is reached."""
+    """The armed points, and how many times each must still be reached before it acts."""
     return {name: nth for name, (nth, _) in _armed.items()}
 
 
 def reach(name: str) -> None:
-    """Say that execution is at `name`; runs what was armed there."""
+    """Execution is at `name`: run the action that was armed there, if any."""
     if not _armed:
         return
     check(name in _ALL, f"unregistered fail point {name}")

@@ -1,7 +1,7 @@
-"""Every limit of jjq, units last, with the relations between them checked at import.
+"""The limits that all of jjq shares. Units come last in a name. Relations between limits are checked at import.
 
-One limit serves wire, journal and block alike: what is admitted at the front can be written
-everywhere behind it, so nothing is refused after it was acknowledged.
+Wire, journal and block have the same limits. So an element that the front admits can be written everywhere
+behind it, and nothing is refused after it was acknowledged.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ DELETE_GRACE_SECONDS_MAX: Final = 3_650 * 86_400.0
 # much later, so that whoever is slow, or was suspended, has seen by then that it is done.
 PURGE_LOOK_SECONDS: Final = 60.0
 NAME_REST_SECONDS: Final = 3_600.0
-CODEC_THREADS_MAX: Final = 4  # for one block; more of them would starve those who serve
+CODEC_THREADS_MAX: Final = 4  # that encode or decode one block; more would slow down the threads that serve
 
 # Roll-ups: ROLLUP_BLOCKS, × ROLLUP_FANOUT, × ROLLUP_FANOUT² … blocks in one object
 ROLLUP_BLOCKS: Final = 256

@@ -1,8 +1,8 @@
-"""Columns in which nobody gave anything: the keys and headers of most elements.
+"""Columns of nulls that take no memory: the keys and headers of most elements.
 
-`pyarrow.nulls` fills every buffer of such a column, those of children included: 28 bytes of new memory for
-each element, a third of which then goes through the journal and over the wire, and of a slice all of it.
-Here all buffers are one and the same, of zeros, and children are empty.
+`pyarrow.nulls` fills every buffer of such a column, and those of its children: 28 bytes of new memory for
+each element. A third of that goes through the journal and over the wire; of a slice, all of it. Here all
+buffers are one shared buffer of zeros, and children are empty.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Final
 
 import pyarrow as pa
 
-_FEW: Final = 16  # are made quicker by pyarrow
+_FEW: Final = 16  # below this, pyarrow is quicker
 _SHARED_ROWS: Final = 1 << 16
 _SHARED: Final = pa.py_buffer(bytes(4 * (_SHARED_ROWS + 1)))
 _NOTHING: Final = pa.py_buffer(b"")
 
 
-def absent(count: int, kind: pa.DataType) -> pa.Array:
+def null_column(count: int, kind: pa.DataType) -> pa.Array:
     """`count` nulls of type `kind`."""
     if count < _FEW:
         return pa.nulls(count, kind)

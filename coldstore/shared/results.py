@@ -1,9 +1,10 @@
-"""What the verbs answer: plain values, the same from a store in this process and from a server.
+"""Results of the verbs: frozen values, the same from a store in this process and from a server.
 
-They are here, below whatever answers, so that a client (Spark's executors are some) need not know a hot store.
+They are defined here, below the stores, so that a client such as a Spark executor need not import a hot
+store.
 
-A subscriber's id is `<queue>/<name>`: it can be read by a person, routed without a look-up, and
-names are unique in a queue.
+A subscriber's id is `<queue>/<name>`. People can read it, and a request can be routed by it without a look-
+up. Names are unique within a queue.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class Resolved:
     timestamp_us: int | None  # of the element at `offset`; None where there is none yet
     first_offset: int
     next_offset: int
-    rule: str  # which rule fired, for people and tests: "offset", "before all → beginning", …
+    rule: str  # which rule was applied, for people and tests: "offset", "before all → beginning", …
 
     @property
     def timestamp(self) -> datetime | None:
@@ -113,7 +114,7 @@ class SubscriberInfo:
     name: str
     queue: str
     offset: int
-    previous: int  # where the last pop began: the only earlier position that a pop may name
+    previous: int  # where the last pop began: the only position before `offset` that a pop may name
     block: int  # id of the block that holds `offset`
     start: str  # the starting point it was created with
     created_us: int
@@ -134,7 +135,7 @@ class Receipt:
     count: int
     timestamp_us: int
     stage: Stage
-    duplicate: bool = False  # an idempotent producer pushed this before; it was not written again
+    duplicate: bool = False  # an idempotent producer has pushed this already; it was not written again
 
     @property
     def timestamp(self) -> datetime:

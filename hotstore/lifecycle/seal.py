@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from coldstore.shared import failpoint
+from coldstore.shared.backoff import Backoff
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import DataLoss, Fenced, InvalidInput, JjqError
 from hotstore.journal import records
@@ -28,7 +29,7 @@ from hotstore.write.committer import Committer
 
 log = logging.getLogger("jjq.hotstore")
 
-_BACKOFF_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
+_BACKOFF = Backoff(0.5, 10.0)
 
 
 class Sealer:
@@ -112,7 +113,7 @@ class Sealer:
             self.grown(queue)
             return
         count = self._failures.get(queue, (0, 0.0))[0]
-        delay = _BACKOFF_SECONDS[min(count, len(_BACKOFF_SECONDS) - 1)]
+        delay = _BACKOFF.pause_after(count + 1)
         self._failures[queue] = (count + 1, self._clock.monotonic() + delay)
         if isinstance(error, Fenced | DataLoss | InvalidInput):
             queue.damage = error if isinstance(error, DataLoss) else DataLoss(f"queue {queue.name}: {error}")

@@ -16,8 +16,10 @@ from coldstore.layout.paths import check_name
 from coldstore.layout.queue_settings import QueueSettings
 from coldstore.queue.cold_queue import ColdQueue
 from coldstore.queue.deletion import has_ended
+from coldstore.shared.bounded_dict import BoundedDict
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import DataLoss, Fenced, InvalidInput, JjqError, NotFound
+from coldstore.shared.single_flight import SingleFlight
 from coldstore.store import ColdStore
 from hotstore.journal import records
 from hotstore.journal.witness import Exposed
@@ -54,7 +56,7 @@ class Registry:
         self._runner = runner
         self._clock = clock
         self._usage = usage
-        self._opening: dict[str, asyncio.Task[HotQueue]] = {}
+        self._opening: SingleFlight[str, HotQueue] = SingleFlight()
         self.queues: dict[str, HotQueue] = {}
         self.by_number: dict[int, HotQueue] = {}
         self.subscribers: dict[int, Subscriber] = {}
@@ -63,14 +65,13 @@ class Registry:
         self.changed_queues: set[HotQueue] = set()  # since the catalog was last written; ids in `gone`
         self.changed_subscribers: set[Subscriber] = set()
         self.gone: set[str] = set()
-        self._expected: dict[str, ColdQueue] = {}  # opened before they are this node's
-        self.suspects: dict[
-            str, str
-        ] = {}  # names that the journal may have lost with what it knew of them; the cause
+        # Opened before they are this node's.
+        self._expected: BoundedDict[str, ColdQueue] = BoundedDict(EXPECTED_QUEUES_MAX)
+        # Names that the journal may have lost with what it knew of them; the cause.
+        self.suspects: dict[str, str] = {}
         self._exposed: dict[str, Exposed] = {}  # where the journal is known to have reached, by name
-        self.nameless: dict[
-            int, int
-        ] = {}  # queues of which the journal has elements, but no row: the first batch
+        # Queues of which the journal has elements, but no row: the first batch.
+        self.nameless: dict[int, int] = {}
         self._next_queue = 1
         self._next_subscriber = 1
 
@@ -151,23 +152,11 @@ class Registry:
 
     def open_soon(self, name: str) -> asyncio.Task[HotQueue]:
         """Begin to open a queue, once however many ask."""
-        task = self._opening.get(name)
-        if task is None:
-            task = asyncio.create_task(self._open(name), name=f"jjq-open-{name}")
-            self._opening[name] = task
-            task.add_done_callback(lambda done: self._opened(name, done))
-        return task
+        return self._opening.start(name, lambda: self._open(name), f"jjq-open-{name}")
 
     async def expect(self, name: str) -> None:
         """The queue may soon become this node's: know its blocks by then, up to those that are yet to come."""
         self._expected[name] = await self._runner.run(lambda: self._cold.open_queue(name))
-        while len(self._expected) > EXPECTED_QUEUES_MAX:
-            del self._expected[next(iter(self._expected))]
-
-    def _opened(self, name: str, task: asyncio.Task[HotQueue]) -> None:
-        del self._opening[name]
-        if not task.cancelled():
-            task.exception()  # whoever asked gets it; where nobody did, the next one will
 
     async def all(self, after: str = "", limit: int | None = None) -> list[HotQueue]:
         """Queues by name, those after `after`, opened side by side; one that cannot be opened as the
@@ -321,7 +310,7 @@ class Registry:
 
     def _look(self, name: str) -> ColdQueue:
         """In a worker thread: the queue in the cold store with all its blocks."""
-        expected = self._expected.pop(name, None)
+        expected = self._expected.pop(name)
         if expected is not None:
             with suppress(DataLoss):  # if it is not what is there any more, look at it with fresh eyes
                 settings = self._cold.find(name)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from coldstore.queue.cold_queue import ColdQueue
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import DataLoss
+from coldstore.shared.single_flight import SingleFlight
 from hotstore.queue.queue import HotQueue
 from hotstore.queue.tail import cut
 from hotstore.runner import Runner
@@ -63,7 +64,7 @@ class HotBlocks:
         self._commits = commits
         self._loaded: dict[int, tuple[list[int], list[HotBlock]]] = {}  # by queue: first offsets, blocks
         self._reading: dict[Hashable, HotBlock] = {}  # the block that each reader is in
-        self._loading: dict[tuple[int, int], asyncio.Task[HotBlock]] = {}
+        self._loading: SingleFlight[tuple[int, int], HotBlock] = SingleFlight()
         self._loading_bytes = 0
         self._room = asyncio.Condition()
 
@@ -144,8 +145,9 @@ class HotBlocks:
         if (queue.number, wanted.first) in self._loading:
             return
         if self.bytes + self._loading_bytes + wanted.raw_bytes <= self.budget_bytes:
-            task = self._start(queue, wanted.first, wanted.raw_bytes)
-            task.add_done_callback(_forget_failure)  # the reader that needs it will meet the error itself
+            self._start(
+                queue, wanted.first, wanted.raw_bytes
+            )  # the reader that needs it meets an error itself
 
     async def _load(self, queue: HotQueue, offset: int) -> HotBlock:
         if queue.cold is None:
@@ -154,27 +156,22 @@ class HotBlocks:
             damage = queue.damage or DataLoss(f"queue {queue.name}: no block holds offset {offset}")
             raise damage.with_traceback(None)
         wanted = queue.cold.block_for(offset)
-        task = self._loading.get((queue.number, wanted.first))
-        if task is None:
+        if (queue.number, wanted.first) not in self._loading:
             await self._wait_for_room(wanted.raw_bytes)
-            task = self._loading.get((queue.number, wanted.first)) or self._start(
-                queue, wanted.first, wanted.raw_bytes
-            )
-        return await asyncio.shield(task)
+        return await asyncio.shield(self._start(queue, wanted.first, wanted.raw_bytes))
 
     async def _wait_for_room(self, size: int) -> None:
         """Loads in flight share the budget too; one is always let through."""
         async with self._room:
-            await self._room.wait_for(
-                lambda: not self._loading or self._loading_bytes + size <= max(self.budget_bytes // 2, size)
-            )
+            await self._room.wait_for(lambda: self._loading_bytes + size <= max(self.budget_bytes // 2, size))
 
     def _start(self, queue: HotQueue, first: int, size: int) -> asyncio.Task[HotBlock]:
         key = (queue.number, first)
-        self._loading_bytes += size
-        task = asyncio.create_task(self._read(queue, first, size), name=f"jjq-load-{queue.name}-{first}")
-        self._loading[key] = task
-        return task
+        if key not in self._loading:
+            self._loading_bytes += size
+        return self._loading.start(
+            key, lambda: self._read(queue, first, size), f"jjq-load-{queue.name}-{first}"
+        )
 
     async def _read(self, queue: HotQueue, first: int, size: int) -> HotBlock:
         try:
@@ -190,7 +187,6 @@ class HotBlocks:
             return self.add(queue, batch, start)
         finally:
             self._loading_bytes -= size
-            del self._loading[queue.number, first]
             async with self._room:
                 self._room.notify_all()
 
@@ -250,8 +246,3 @@ def _contiguous(column: pa.ChunkedArray) -> pa.Array:
 def read_around(cold: ColdQueue, offset: int, columns: Sequence[str] | None = None) -> pa.Table:
     """The block that holds `offset`."""
     return cold.read_block(cold.block_for(offset), columns=columns)
-
-
-def _forget_failure(task: asyncio.Task[HotBlock]) -> None:
-    if not task.cancelled():
-        task.exception()

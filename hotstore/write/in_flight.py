@@ -132,7 +132,7 @@ class Flight:
         error: Exception | None = None
         try:
             group.sequence = self._journal.append(records)
-        except Exception as failed:  # noqa: BLE001 - as above
+        except Exception as failed:  # noqa: BLE001 - whatever the journal raises decides the fate of the group
             error = failed
         if notify and error is None:
             self._post(group.written)

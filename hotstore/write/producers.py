@@ -20,6 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from coldstore.shared.bounded_dict import BoundedDict
 from coldstore.shared.errors import Conflict, InvalidInput
 from coldstore.shared.limits import NAME_CHARS_MAX, OFFSET_MAX, PRODUCER_RECEIPTS_MAX
 from coldstore.shared.results import Receipt
@@ -40,7 +41,7 @@ class Producers:
     """The producers of one queue."""
 
     def __init__(self) -> None:
-        self._known: dict[str, deque[Pushed]] = {}
+        self._known: BoundedDict[str, deque[Pushed]] = BoundedDict(PRODUCERS_MAX)
 
     def __len__(self) -> int:
         return len(self._known)
@@ -70,12 +71,9 @@ class Producers:
         return known[-1].sequence if known else None
 
     def remember(self, producer: str, pushed: Pushed) -> None:
-        known = self._known.pop(producer, None)  # put back at the end: the order is that of the last push
+        known = self._known.use(producer)  # the order is that of the last push
         if known is None:
-            known = deque(maxlen=PRODUCER_RECEIPTS_MAX)
-            if len(self._known) >= PRODUCERS_MAX:
-                del self._known[next(iter(self._known))]
-        self._known[producer] = known
+            known = self._known[producer] = deque(maxlen=PRODUCER_RECEIPTS_MAX)
         if known and pushed.sequence != known[-1].sequence + 1:
             known.clear()  # the producer was forgotten and began anew
         known.append(pushed)
@@ -84,7 +82,7 @@ class Producers:
         """Drop producers whose last push is older; returns their names."""
         old = [name for name, known in self._known.items() if known[-1].timestamp_us < timestamp_us]
         for name in old:
-            del self._known[name]
+            self._known.pop(name)
         return old
 
     def names(self) -> list[str]:
@@ -98,7 +96,7 @@ class Producers:
     def restore(self, producer: str, receipts: list[list[int]]) -> None:
         """Take a row of a checkpoint; what was pushed in the very group that wrote it is newer, and stays."""
         row = [Pushed(*receipt) for receipt in receipts]
-        newer = [pushed for pushed in self._known.pop(producer, ()) if pushed.first > row[-1].first]
+        newer = [pushed for pushed in self._known.pop(producer) or () if pushed.first > row[-1].first]
         self._known[producer] = deque(row, maxlen=PRODUCER_RECEIPTS_MAX)
         for pushed in newer:
             self.remember(producer, pushed)

@@ -12,7 +12,7 @@ from jjq.cli.samples import duration_text
 from jjq.cli.shard import carry_out, show_plan
 
 if TYPE_CHECKING:
-    from sharding.operations import NodeState
+    from sharding.ports import NodeState
 
 app = App(name="node", help="Look at the nodes of a cluster, and empty them.")
 

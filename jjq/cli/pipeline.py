@@ -73,7 +73,7 @@ class Job:
         """Spark; the store is looked at first, since that is quicker. `new`: it may be an empty place."""
         from coldstore.shared.errors import InvalidInput
         from jjq.spark import cold
-        from jjq.spark.jobs.place import store_or_new
+        from jjq.spark.cold import store_or_new
         from jjq.spark.jobs.session import parse_conf, session
 
         if self.cold == "memory:":
@@ -219,7 +219,7 @@ def import_(
 
     with job.session("import", new=True) as spark, _bars("import") as bars:
         from jjq.spark.jobs.bulk_import import import_history
-        from jjq.spark.jobs.files import read
+        from jjq.spark.jobs.import_columns import read
 
         text = {name for name in (columns.value, columns.key) if name is not None}
         done = import_history(
@@ -314,11 +314,11 @@ def stats(
         Print the rows as JSON.
     """
     with job.session("stats") as spark, progress("stats", None, unit="parts") as bar:
-        from jjq.spark.jobs import plot as picture
+        from jjq.spark.jobs.stats import check_matplotlib, draw_hours
         from jjq.spark.jobs.stats import stats as run
 
         if plot is not None:
-            picture.check()
+            check_matplotlib()
         hours = run(spark, job.root, queues, start=start, end=end, s3=job.s3, progress=bar)
     if json:
         print_json([{**asdict(hour), "compression": round(hour.compression, 3)} for hour in hours])
@@ -348,7 +348,7 @@ def stats(
             ],
         )  # fmt: skip
     if plot is not None:
-        picture.plot(hours, plot)
+        draw_hours(hours, plot)
 
 
 @contextmanager

@@ -144,14 +144,14 @@ async def _serve(settings: Settings) -> int:
 
 async def _serve_member(settings: Settings, clock: Clock, chance: Chance) -> int:
     """As one node of several: the router stands before the store, and others take over when this one dies."""
-    from jjq.node.cluster import Clustering
+    from jjq.node.cluster import ClusterMembership
     from jjq.node.node import open_member
     from jjq.server.server import serve as start_server
 
     wanted = settings.node_settings()
     member = await open_member(wanted, clock, chance)
     try:
-        cluster = Clustering(
+        cluster = ClusterMembership(
             member.engine, member.ownership, member.objects, settings.cluster_settings(), clock, chance
         )
         server = await start_server(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from coldstore.shared.errors import JjqError
     from jjq.client.blocking_operator import BlockingOperator
-    from sharding.operations import Move, Plan, Shard
+    from sharding.ports import Move, Plan, Shard
 
 app = App(name="shard", help="See which node serves what, and change it.")
 

@@ -16,8 +16,7 @@ from jjq.wire.services import OPERATOR
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from sharding.operations import Move, NodeState, Plan, Shard
-    from sharding.ports import Takeover
+    from sharding.ports import Move, NodeState, Plan, Shard, Takeover
 
 
 class BlockingOperator:

@@ -24,14 +24,15 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
+from coldstore.shared.backoff import Backoff
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.deadline import within
 from coldstore.shared.errors import Conflict, Exhausted, InvalidInput, JjqError, Unavailable
 from hotstore.port import Receipt, Store
-from jjq.backoff import Backoff
 from jjq.client.batcher import Batch, Gather, Headers, ProducerSettings, Value
 from jjq.client.push_future import Pushed, ring, wait_done
+from jjq.limits import BACKOFF_SECONDS, BACKOFF_SECONDS_MAX
 
 _SILENCE_SECONDS = 600.0
 _ATTEMPT_SECONDS = 5.0  # that even a batch gets which waited long for its turn
@@ -207,7 +208,7 @@ class Producer:
 
     async def _repeat(self, flight: _Flight) -> None:
         deadline = flight.batch.born + self._settings.deadline
-        backoff = Backoff(self._clock, self._chance, deadline)
+        backoff = Backoff(BACKOFF_SECONDS, BACKOFF_SECONDS_MAX, self._chance)
         behind = isinstance(flight.error, Conflict)  # refused because one before it had failed
         while not flight.batch.done:  # it is from the start if it was given up with one before it
             match flight.error:
@@ -215,7 +216,7 @@ class Producer:
                     again = False
                 case Unavailable() | Exhausted() as error:
                     pause = error.retry_after if isinstance(error, Exhausted) else 0.0
-                    again = await backoff.wait(pause)
+                    again = await backoff.wait(self._clock, deadline, pause)
                 case InvalidInput(position=int(position)) as error:
                     again = flight.batch.refuse(position, error)
                 case _:

@@ -14,11 +14,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from coldstore.shared.backoff import Backoff
+from coldstore.shared.bounded_dict import BoundedDict
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, Unavailable
 from hotstore.port import Popped, Store
-from jjq.backoff import Backoff
+from jjq.limits import BACKOFF_SECONDS, BACKOFF_SECONDS_MAX
 
 _REMEMBERED = 10_000
 
@@ -41,7 +43,7 @@ class Pops:
         self._clock = clock
         self._chance = chance
         self._seconds = seconds
-        self._places: dict[str, _Place] = {}
+        self._places: BoundedDict[str, _Place] = BoundedDict(_REMEMBERED)
 
     def moved(self, subscriber: str, offset: int) -> None:
         """This client has placed the subscriber at `offset`."""
@@ -49,7 +51,7 @@ class Pops:
             self._places[subscriber] = _Place(offset)
 
     def forget(self, subscriber: str) -> None:
-        self._places.pop(subscriber, None)
+        self._places.pop(subscriber)
 
     async def pop(self, subscriber: str, rows: int, wait: float) -> Popped:
         if not self._seconds:
@@ -74,7 +76,8 @@ class Pops:
         return popped
 
     async def _attempts(self, subscriber: str, place: _Place, rows: int, wait: float, turn: int) -> Popped:
-        backoff = Backoff(self._clock, self._chance, self._clock.monotonic() + self._seconds + wait)
+        backoff = Backoff(BACKOFF_SECONDS, BACKOFF_SECONDS_MAX, self._chance)
+        deadline = self._clock.monotonic() + self._seconds + wait
         while True:
             try:
                 position = place.offset if place.unsure and turn >= 0 else None
@@ -83,11 +86,12 @@ class Pops:
                 if place.begun != turn or not error.reached:
                     raise
                 place.unsure = True
-                if not await backoff.wait():
+                if not await backoff.wait(self._clock, deadline):
                     raise
 
     async def _learn(self, subscriber: str) -> _Place:
         found = await self._store.get_subscriber(subscriber)
-        if len(self._places) >= _REMEMBERED:
-            del self._places[next(iter(self._places))]
-        return self._places.setdefault(subscriber, _Place(found.offset))
+        place = self._places.get(subscriber)
+        if place is None:  # nobody else has learnt it meanwhile
+            place = self._places[subscriber] = _Place(found.offset)
+        return place

@@ -24,12 +24,11 @@ from jjq.server.operator import OperatorVerbs
 from jjq.wire.services import PEER, PEER_OPERATOR
 from sharding.documents.node_info import Node
 from sharding.documents.tenure import JournalKind
-from sharding.operate.operator import Operator, OperatorHere
+from sharding.operate.operator import ClusterOperator, NodeOperator
 from sharding.ports import Ownership
-from sharding.routing.loads import Loads
 from sharding.routing.nodes import Nodes, NodesSettings
 from sharding.routing.router import Router
-from sharding.routing.traffic import Traffic
+from sharding.routing.traffic import Loads, Traffic
 
 _ANY = {"0.0.0.0", "::"}
 
@@ -44,7 +43,7 @@ class ClusterSettings:
     nodes: NodesSettings = field(default_factory=NodesSettings)
 
 
-class Clustering:
+class ClusterMembership:
     """See the module's docstring."""
 
     def __init__(
@@ -66,8 +65,8 @@ class Clustering:
         me = Node(ownership.node, "", chance.token(), settings.journal, version=installed_version())
         self.nodes = Nodes(objects, me, clock, self._runner, loads.total, settings.nodes)
         self.router = Router(engine.store, ownership, self.nodes, self._peer, clock, traffic)
-        here = OperatorHere(ownership, self.nodes, loads)
-        operator = Operator(here, ownership, self.nodes, self.router, self._operator)
+        here = NodeOperator(ownership, self.nodes, loads)
+        operator = ClusterOperator(here, ownership, self.nodes, self.router, self._operator)
         self.operator = OperatorVerbs(operator, here)
 
     def _peer(self, address: str) -> PeerStore:

@@ -24,7 +24,7 @@ from sharding import node as member
 from sharding.documents.tenure import JournalKind
 from sharding.limits import JOURNAL_FLUSH_SECONDS
 from sharding.node import Member, MemberSettings
-from sharding.single_node import open_lone
+from sharding.single_node import open_single_node
 from sharding.takeover.watch import TenureSettings
 
 
@@ -55,7 +55,7 @@ async def open_node(settings: NodeSettings, clock: Clock, chance: Chance) -> Eng
     """
     cold = await _prepare(settings, clock, chance)
     place = await asyncio.to_thread(place_of, settings.cold_url)
-    return await open_lone(settings.data, cold, place, settings.hot, settings.tenure, clock, chance)
+    return await open_single_node(settings.data, cold, place, settings.hot, settings.tenure, clock, chance)
 
 
 async def open_member(settings: NodeSettings, clock: Clock, chance: Chance) -> Member:

@@ -27,6 +27,7 @@ from typing import TypeVar, cast
 
 import grpc
 
+from coldstore.shared.bounded_dict import BoundedDict
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Unavailable
 from jjq.limits import CHANNEL_STREAMS_MAX, CONNECT_SECONDS, HINT_SECONDS, HINTS_MAX, MEET_SECONDS
@@ -126,8 +127,8 @@ class Hints:
     def __init__(self, connect: Callable[[str], Awaitable[None]], clock: Clock) -> None:
         self._connect = connect
         self._clock = clock
-        self._owners: dict[str, str] = {}  # by queue: reached
-        self._told: dict[str, str] = {}  # by queue: not reached yet
+        self._owners: BoundedDict[str, str] = BoundedDict(HINTS_MAX)  # by queue: reached
+        self._told: BoundedDict[str, str] = BoundedDict(HINTS_MAX)  # by queue: not reached yet
         self._reached: set[str] = set()
         self._trying: dict[str, asyncio.Task[None]] = {}
         self._again: dict[str, float] = {}  # when an address may be tried again
@@ -141,9 +142,9 @@ class Hints:
         if self._owners.get(queue) == owner:
             return
         if self.reach(owner):
-            _put(self._owners, queue, owner)
+            self._owners[queue] = owner
         else:
-            _put(self._told, queue, owner)
+            self._told[queue] = owner
 
     def reach(self, address: str) -> bool:
         """Whether a connection to `address` stands; if not, one is begun, unless that failed just now."""
@@ -163,29 +164,22 @@ class Hints:
         finally:
             del self._trying[address]
             for queue in [queue for queue, owner in self._told.items() if owner == address]:
-                del self._told[queue]
+                self._told.pop(queue)
                 if address in self._reached:
-                    _put(self._owners, queue, address)
+                    self._owners[queue] = address
 
     def failed(self, address: str) -> None:
         """It did not answer: forget all that leads there."""
         if address in self._reached:
             self._reached.discard(address)
             for queue in [queue for queue, owner in self._owners.items() if owner == address]:
-                del self._owners[queue]
+                self._owners.pop(queue)
 
     async def close(self) -> None:
         trying = list(self._trying.values())
         for task in trying:
             task.cancel()
         await asyncio.gather(*trying, return_exceptions=True)
-
-
-def _put(hints: dict[str, str], queue: str, owner: str) -> None:
-    hints.pop(queue, None)
-    hints[queue] = owner
-    if len(hints) > HINTS_MAX:
-        del hints[next(iter(hints))]
 
 
 class Link:

@@ -1,4 +1,4 @@
-"""`RemoteOperator`: the verbs of sharding.operations, answered by a server. The command line and nodes use it."""
+"""`RemoteOperator`: the verbs of sharding.ports, answered by a server. The command line and nodes use it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from jjq.wire import cluster
 from jjq.wire.batches import parse
 from jjq.wire.pages import token
 from jjq.wire.request import made
-from sharding.operations import Move, NodeState, Plan, Shard, Share
-from sharding.ports import Lost, Takeover
+from sharding.ports import Lost, Move, NodeState, Plan, Shard, Share, Takeover
 
 M = TypeVar("M", bound=Message)
 

@@ -19,7 +19,7 @@ from coldstore.shared.results import Receipt
 from jjq.remote.peer_connection import Place, Settle, Wire
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore, encode_push
-from sharding.routing.keyed_lock import Turns
+from sharding.routing.keyed_lock import KeyedLock
 
 
 class PeerStore(RemoteStore):
@@ -36,7 +36,7 @@ class PeerStore(RemoteStore):
         super().__init__(address, settings, clock=clock, chance=chance)
         tls: Callable[[], ssl.SSLContext] | None = None if settings.tls is None else settings.tls.context
         self._wire = Wire(where, tls, settings.timeout_seconds, clock)
-        self._turns: Turns[None] = Turns()
+        self._turns: KeyedLock[None] = KeyedLock()
 
     async def close(self) -> None:
         await self._wire.close()

@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from coldstore.shared.backoff import Backoff
 from coldstore.shared.chance import Chance
 from coldstore.shared.errors import Exhausted, Fenced, JjqError, Unavailable
 from jjq.limits import ATTEMPT_SECONDS, BACKOFF_SECONDS, BACKOFF_SECONDS_MAX
@@ -27,11 +28,11 @@ _CLOSE = 0.02  # seconds before the deadline at which an attempt that fails coun
 
 
 class LinkBackoff:
-    """Pauses between attempts, and what to say when there is no time for another one."""
+    """Pauses between attempts over the servers of a link, and what to say when there is no time for another one."""
 
     def __init__(self, link: Link, chance: Chance) -> None:
         self._link = link
-        self._chance = chance
+        self._backoff = Backoff(BACKOFF_SECONDS, BACKOFF_SECONDS_MAX, chance)
         self._refusal: JjqError | None = None  # the last answer, if it was a certain one
         self._doubt = False  # something was sent, and there was no answer
         self.attempts = 0
@@ -63,8 +64,7 @@ class LinkBackoff:
         else:
             self._refusal = error
         rounds, asked = divmod(self.attempts, len(self._link.targets))
-        most = min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS * 2.0 ** min(rounds, 10))
-        spread = most * (0.5 + self._chance.jitter() / 2)
+        spread = self._backoff.pause_after(rounds + 1)
         if isinstance(error, Exhausted):
             return max(error.retry_after, spread)
         return 0.0 if asked else spread

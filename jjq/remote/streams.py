@@ -18,10 +18,10 @@ Pops          One stream for all subscribers of a server, as answers come in any
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from coldstore.shared.bounded_dict import BoundedDict
 from coldstore.shared.errors import JjqError, Unavailable
 from coldstore.shared.results import Receipt
 from jjq.limits import LAGGING_MAX, PLAIN_SECONDS, PLAIN_STREAMS_MAX, POP_TARGETS_MAX
@@ -116,8 +116,9 @@ class StreamPool(Generic[Body, Answer]):
         """`codec` makes one for a queue; at most `most` streams are open."""
         self._link = link
         self._codec = codec
-        self._most = most
-        self._streams: OrderedDict[tuple[str, str], RequestStream[Body, Answer] | None] = OrderedDict()
+        self._streams: BoundedDict[tuple[str, str], RequestStream[Body, Answer] | None] = BoundedDict(
+            most, evicted=_end
+        )
 
     def find(self, lane: Lane, queue: str = "") -> RequestStream[Body, Answer] | None:
         """The stream for a request; None: make a call."""
@@ -129,16 +130,16 @@ class StreamPool(Generic[Body, Answer]):
         if known and (stream is None or stream.ended):
             stream = RequestStream(self._link, lane.target, queue, self._codec(queue))
         self._streams[key] = stream
-        self._streams.move_to_end(key)
-        if len(self._streams) > self._most:
-            _, unused = self._streams.popitem(last=False)
-            if unused is not None:
-                unused.end()
         return stream
 
     async def close(self) -> None:
-        streams, self._streams = self._streams, OrderedDict()
-        await asyncio.gather(*(stream.close() for stream in streams.values() if stream is not None))
+        streams = self._streams.clear()
+        await asyncio.gather(*(stream.close() for stream in streams if stream is not None))
+
+
+def _end(stream: RequestStream[Any, Any] | None) -> None:
+    if stream is not None:
+        stream.end()
 
 
 def push_streams(link: Link) -> StreamPool[bytes, Receipt]:
@@ -155,15 +156,14 @@ class LaggingSubscribers:
     """Subscribers whose last pop got all that it asked for, so there is probably more; the latest ones."""
 
     def __init__(self) -> None:
-        self._known: dict[str, None] = {}
+        self._known: BoundedDict[str, bool] = BoundedDict(LAGGING_MAX)
 
     def __contains__(self, subscriber: str) -> bool:
         return subscriber in self._known
 
     def note(self, subscriber: str, full: bool) -> None:
         """A pop got as much as it asked for, or not."""
-        self._known.pop(subscriber, None)
         if full:
-            self._known[subscriber] = None
-            if len(self._known) > LAGGING_MAX:
-                del self._known[next(iter(self._known))]
+            self._known[subscriber] = True
+        else:
+            self._known.pop(subscriber)

@@ -17,13 +17,13 @@ class Hint(Protocol):
 
 @runtime_checkable
 class Clustered(Protocol):
-    """A store that asks other nodes; `here` is what they may ask of this one, `local` its own store."""
+    """A store that asks other nodes; `local_only` is what they may ask of this one, `local` its own store."""
 
     @property
     def node(self) -> str: ...
 
     @property
-    def here(self) -> Store: ...
+    def local_only(self) -> Store: ...
 
     @property
     def local(self) -> Store: ...

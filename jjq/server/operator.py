@@ -10,7 +10,7 @@ from jjq.wire import cluster
 from jjq.wire.batches import request as parse
 from jjq.wire.pages import Page
 from jjq.wire.services import OPERATOR, PEER_OPERATOR
-from sharding.operations import Operations
+from sharding.ports import Operations
 
 Verb = Callable[[bytes], Awaitable[bytes]]
 

@@ -128,7 +128,7 @@ class Server:
     async def _listen_to_peers(self, host: str, store: Clustered) -> None:
         meter = self.metrics.meter("PeerPush")
         self._peers = PeerListener(
-            store.node, store.here, self._drain, self._turns, meter, self._clock, self._log
+            store.node, store.local_only, self._drain, self._turns, meter, self._clock, self._log
         )
         tls = None if self.settings.tls is None else self.settings.tls.context()
         self.peer_port = await self._peers.start(host, self.settings.peer_port, tls)
@@ -141,7 +141,7 @@ class Server:
             Methods(health.SERVICE_NAME, _health(self._health, self._drain), {}),
         ]
         if isinstance(self._store, Clustered):
-            services.append(self._methods(PEER, guard, self._store.here, no_hint))
+            services.append(self._methods(PEER, guard, self._store.local_only, no_hint))
         if self._operator is not None:
             for name, table in self._operator.tables().items():
                 handlers = {verb: guard.unary(verb, call) for verb, call in table.items()}

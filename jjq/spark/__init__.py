@@ -6,7 +6,14 @@
     jjq.spark.register(spark)                                            # once per session, then
     spark.read.format("jjq").options(root="s3://bucket/jjq", queue="orders", server="node:7575").load()
 
-Needs the extra `spark`. Names are loaded when they are first used: executors need few of them.
+    frame, source   the two ways in: `read`, and the data source "jjq"; options and schema are common to both
+    columns         helpers for users: text, JSON, headers, subscribers
+    cold, server    connections to the cold store and to a server
+    errors, limits  one-line errors, reports of skipped blocks; all limits
+    scan/           read a range · stream/  follow a queue · write/  push rows · jobs/  pipeline jobs
+
+Needs the extra `spark`. Names are loaded when they are first used: executors need few of them. Spark reads
+the cold store and asks servers; it never opens a hot store.
 """
 
 from __future__ import annotations
@@ -15,11 +22,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jjq.spark.columns import from_json, header, to_text
+    from jjq.spark.columns import from_json, header, subscribers, to_text
+    from jjq.spark.errors import skipped
     from jjq.spark.frame import read
     from jjq.spark.jobs.bulk_import import import_history
-    from jjq.spark.positions import subscribers
-    from jjq.spark.skips import skipped
     from jjq.spark.source import register
 
 _HOME = {
@@ -28,8 +34,8 @@ _HOME = {
     "import_history": "jjq.spark.jobs.bulk_import",
     "read": "jjq.spark.frame",
     "register": "jjq.spark.source",
-    "skipped": "jjq.spark.skips",
-    "subscribers": "jjq.spark.positions",
+    "skipped": "jjq.spark.errors",
+    "subscribers": "jjq.spark.columns",
     "to_text": "jjq.spark.columns",
 }
 

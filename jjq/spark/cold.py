@@ -1,4 +1,4 @@
-"""The cold store as driver and executors open it: by themselves, once per process, and only to read."""
+"""Open the cold store from the driver or an executor. Each process opens it by itself, once."""
 
 from __future__ import annotations
 
@@ -25,3 +25,11 @@ def store(root: str, s3: S3Settings) -> ColdStore:
     if found.id is None:
         raise NotFound(f"{root} is not a jjq store, it has no jjq.json: give the root of a cold store")
     return found
+
+
+def store_or_new(root: str, s3: S3Settings) -> ColdStore:
+    """The cold store at `root`, or a new one if `root` is empty; `NotFound` if something else is there."""
+    found = objects(root, s3)
+    if next(found.list(""), None) is None:
+        return ColdStore(found, SystemClock(), SystemChance())
+    return store(root, s3)

@@ -1,4 +1,4 @@
-"""What is in the values: text, JSON with a schema, headers."""
+"""Columns as users want them: text, JSON with a schema, headers; and subscribers as a table."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.types import BinaryType
 
 from coldstore.shared.errors import InvalidInput
+from jjq.limits import CALL_SECONDS
+from jjq.spark.server import ServerConnection
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from jjq.remote.settings import ClientTls
 
 OnError = Literal["fail", "null"]
 
@@ -43,3 +47,28 @@ def _known(ways: dict[str, Any], on_error: str) -> Any:
     if on_error not in ways:
         raise InvalidInput(f"on_error is {on_error!r}: use {' or '.join(ways)}")
     return ways[on_error]
+
+
+SCHEMA: Final = (
+    "queue string, subscriber string, offset bigint, lag bigint, block bigint, start string, "
+    "created timestamp, asleep boolean"
+)
+
+
+def subscribers(
+    spark: SparkSession,
+    server: str,
+    queue: str | None = None,
+    *,
+    tls: ClientTls | None = None,
+    seconds: float = CALL_SECONDS,
+) -> DataFrame:
+    """The subscribers of a queue, or of all queues, as the server sees them at this moment.
+
+    `offset` is the next element that a pop returns, `block` the block that holds it, `lag` the number of
+    elements from there to the end of the queue.
+    """
+    with ServerConnection(server, tls, seconds) as connection:
+        found = connection.subscribers(queue)
+    rows = [(s.queue, s.name, s.offset, s.lag, s.block, s.start, s.created, s.asleep) for s in found]
+    return spark.createDataFrame(rows, SCHEMA)

@@ -21,7 +21,7 @@ from coldstore.objects.settings import S3Settings
 from jjq.spark.options import OnDamage, Options
 from jjq.spark.scan.condition import EVERYTHING, judge
 from jjq.spark.scan.native import absolute, reachable, scan
-from jjq.spark.scan.plan import Span, View
+from jjq.spark.scan.plan import OffsetSpan, View
 from jjq.spark.source import register
 
 if TYPE_CHECKING:
@@ -72,14 +72,16 @@ def read(
             frame = _sourced(spark, asked, span)
         else:
             border = max(span.start, min(span.end, view.cold_next))
-            frame = scan(spark, view, Span(span.start, border), base, judged.bounds.times).select(*needed)
+            frame = scan(spark, view, OffsetSpan(span.start, border), base, judged.bounds.times).select(
+                *needed
+            )
             if border < span.end:
-                tail = _sourced(spark, replace(asked, root=None), Span(border, span.end))
+                tail = _sourced(spark, replace(asked, root=None), OffsetSpan(border, span.end))
                 frame = frame.unionAll(tail)
     return (frame if where is None else frame.where(where)).select(*options.columns)
 
 
-def _sourced(spark: SparkSession, options: Options, span: Span) -> DataFrame:
+def _sourced(spark: SparkSession, options: Options, span: OffsetSpan) -> DataFrame:
     """The same by the data source, whose executors open S3 and servers by themselves."""
     register(spark)
     chosen = replace(options, start=f"offset:{span.start}", end=f"offset:{span.end}")

@@ -1,4 +1,4 @@
-"""The limits of reading and writing with Spark, units last."""
+"""The limits of Spark: reads, streams, writes and jobs. Units come last in a name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ PARTITIONS_MIN: Final = 8  # a short range is split further, so that more than o
 HOT_PARTITION_ELEMENTS: Final = 250_000  # of the hot tail, one stream from a server each
 NAMED_FILES_MAX: Final = 32  # Spark checks so many paths by itself, and starts a job for more
 
-
 # Streams
 LOOK_SECONDS: Final = 1.0  # between two looks into a cold store that had nothing new
 SAMPLE_ELEMENTS: Final = 100  # of the hot tail, by which a limit in bytes is judged
@@ -25,6 +24,15 @@ PRODUCER_CHARS_MAX: Final = NAME_CHARS_MAX - 24  # of a job; partition and run c
 PUSHES_IN_FLIGHT: Final = 8
 PUSH_SECONDS: Final = 120.0  # until a push has its receipt, with all attempts
 
-check(PUSHES_IN_FLIGHT <= PRODUCER_RECEIPTS_MAX, "a push could no longer be told from one before it")
+# Jobs
+TASKS_PER_CORE: Final = 4  # so that a long one among them leaves few processors idle, and progress is seen
+SECTION_BLOCKS: Final = 64  # what one task verifies at most
+PUBLISH_BLOCKS: Final = 16  # what one task of an import publishes; the next one begins after it
+IMPORT_BLOCKS: Final = 4  # blocks that one task of an import makes, about
+IMPORT_PARTITIONS_MAX: Final = 100_000
+PROGRESS_SECONDS: Final = 0.1  # between two looks at the progress of a job
+
+check(PUSHES_IN_FLIGHT <= PRODUCER_RECEIPTS_MAX, "a push could not be distinguished from the one before it")
 check(PUSH_BYTES < BATCH_BYTES_MAX, "pushes would be refused")
 check(PARTITION_BYTES_MIN <= PARTITION_BYTES_DEFAULT, "partition sizes contradict")
+check(SECTION_BLOCKS > 0 and PUBLISH_BLOCKS > 0 and IMPORT_BLOCKS > 0, "tasks would have nothing to do")

@@ -1,7 +1,7 @@
-"""What a reader or writer was told: Spark's options, read once into one frozen object that can be pickled.
+"""The options of a reader or writer: read once from Spark into a frozen object that can be pickled.
 
     root            s3://BUCKET/PREFIX, or a folder: the cold store, read inside the executors
-    server          HOST:PORT[,HOST:PORT…]: asked for what is not cold yet; for everything, if there is no root
+    server          HOST:PORT[,HOST:PORT…]: read for what is not cold yet; for everything, if there is no root
     queue           its name, or its id
     start, end      starting points (coldstore/start_points.py); everything by default
     columns         those to read, with commas between
@@ -13,7 +13,7 @@
     s3_endpoint, s3_region, s3_addressing, s3_access_key, s3_secret_key, s3_session_token
     tls_authority, tls_certificate, tls_key   paths, present on every executor
 
-Spark hands keys over in any case. A key that nobody knows is refused: it is a typing error more often than not.
+Keys are not case-sensitive. An unknown key is refused, because it is most often a typing error.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ NAMES: Final = (
     *(f"s3_{name}" for name in _S3),
     *(f"tls_{name}" for name in _TLS),
 )
-# Of tables alone, which streams and sinks refuse.
+# Only for tables: streams and sinks refuse them.
 TABLE_NAMES: Final = ("push_filters", "times")
-# Of streams alone (ratelimit.py); with the capitals that users of Kafka give them.
+# Only for streams (stream/rate_limit.py). Spark's Kafka source has options of the same names.
 STREAM_NAMES: Final = ("maxoffsetspertrigger", "maxbytespertrigger")
 # Spark's own, which it hands on to every source and sink.
 _SPARKS: Final = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
@@ -108,8 +108,8 @@ class Options:
             raise InvalidInput(f"option {unknown[0][:40]!r} is not known: use {', '.join([*NAMES, *also])}")
         if not said.get("queue"):
             raise InvalidInput("option queue is missing: give the name or the id of a queue")
-        plain = ("root", "server", "queue", "start", "end", "on_damage", "push_filters")
-        chosen: dict[str, Any] = {name: said[name] for name in plain if said.get(name)}
+        texts = ("root", "server", "queue", "start", "end", "on_damage", "push_filters")
+        chosen: dict[str, Any] = {name: said[name] for name in texts if said.get(name)}
         if said.get("columns"):
             chosen["columns"] = tuple(name.strip() for name in said["columns"].split(","))
         for name in ("partition_bytes", "timeout"):

@@ -1,4 +1,4 @@
-"""Element batches in Spark's words."""
+"""The schema of elements as Spark types."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def _types(content: Content) -> dict[str, DataType]:
 
 
 def spark_schema(content: Content, columns: tuple[str, ...] = COLUMNS) -> StructType:
-    """What Spark itself finds in the Parquet files of such a queue."""
+    """The schema that Spark itself finds in the Parquet files of such a queue."""
     types = _types(content)
     return StructType([StructField(name, types[name], True) for name in columns])
 
 
-def arrow_schema(asked: StructType, content: Content) -> pa.Schema:
+def arrow_schema(wanted: StructType, content: Content) -> pa.Schema:
     """The Arrow form of a schema that the user may have given: a choice of columns, each of its own type."""
     types = _types(content)
-    for field in asked:
+    for field in wanted:
         if field.name not in types:
             raise InvalidInput(f"column {field.name!r} is not known: choose from {', '.join(COLUMNS)}")
         if field.dataType.typeName() != types[field.name].typeName():
@@ -46,7 +46,7 @@ def arrow_schema(asked: StructType, content: Content) -> pa.Schema:
                 f"column {field.name} is {types[field.name].simpleString()}, not "
                 f"{field.dataType.simpleString()}: read it as it is and cast the column"
             )
-    return pa.schema([pa.field(f.name, _arrow_type(f, content), f.nullable) for f in asked])
+    return pa.schema([pa.field(f.name, _arrow_type(f, content), f.nullable) for f in wanted])
 
 
 def _arrow_type(field: StructField, content: Content) -> pa.DataType:

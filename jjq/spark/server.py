@@ -1,4 +1,4 @@
-"""Asking servers from Spark's threads: blocking calls, on the event loop of the process."""
+"""Blocking calls to servers from Spark's threads. They run on the event loop of the process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jjq.remote.store import RemoteStore
 T = TypeVar("T")
 
 
-class Server:
+class ServerConnection:
     """The verbs that Spark needs, over one connection; close it, or use it as a context manager."""
 
     def __init__(
@@ -26,7 +26,7 @@ class Server:
     ) -> None:
         """A `task` is patient from the start: the driver has reached the servers before, so they are restarting."""
         self._portal = portal()
-        self.store = self.run(_connected(servers, RemoteSettings(seconds, tls, patient_at_first=task)))
+        self.store = self.run(_connect(servers, RemoteSettings(seconds, tls, patient_at_first=task)))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of a verb of `store`."""
@@ -86,5 +86,5 @@ async def _next(batches: AsyncIterator[pa.RecordBatch]) -> pa.RecordBatch:
     return await anext(batches, pa.record_batch({}))
 
 
-async def _connected(servers: str, settings: RemoteSettings) -> RemoteStore:
+async def _connect(servers: str, settings: RemoteSettings) -> RemoteStore:
     return RemoteStore(servers, settings)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from jjq.spark.faults import one_line
+from jjq.spark.errors import one_line
 from jjq.spark.interpreter import use_this_python
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import StructType
 
-    from jjq.spark.scan.plan import Span
+    from jjq.spark.scan.plan import OffsetSpan
 
 
 class JjqDataSource(DataSource):
@@ -29,7 +29,7 @@ class JjqDataSource(DataSource):
     def name(cls) -> str:
         return "jjq"
 
-    _span: Span | None = None  # what a frame shows; Spark keeps it with the frame
+    _span: OffsetSpan | None = None  # what a frame shows; Spark keeps it with the frame
 
     def schema(self) -> StructType:
         from jjq.spark.scan.reader import found
@@ -51,10 +51,10 @@ class JjqDataSource(DataSource):
             return StreamReader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from jjq.spark.write.sink import Writer
+        from jjq.spark.write.sink import SinkWriter
 
         with one_line():
-            return Writer(self.options, schema, overwrite)
+            return SinkWriter(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from jjq.spark.write.sink import StreamWriter

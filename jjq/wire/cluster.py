@@ -6,7 +6,7 @@ from jjq.v1 import jjq_pb2 as pb
 from sharding.documents.load import Load
 from sharding.documents.node_info import Node
 from sharding.documents.tenure import JournalKind
-from sharding.operations import NodeState, Shard
+from sharding.ports import NodeState, Shard
 
 _JOURNALS = {"disk": pb.JOURNAL_KIND_DISK, "s3": pb.JOURNAL_KIND_S3}
 

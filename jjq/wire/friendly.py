@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 from coldstore.shared.batch import HEADERS, payload_schema
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.limits import BATCH_ELEMENTS_MAX, HEADERS_MAX, KIB
-from coldstore.shared.null_columns import absent
+from coldstore.shared.null_columns import null_column
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.arrow_field import FriendlySpan, fields, read_varint
 
@@ -150,8 +150,8 @@ def _joined(parts: list[Part]) -> pa.RecordBatch:
 
 def _column(parts: list[tuple[int, pa.Array | None]], kind: pa.DataType) -> pa.Array:
     if all(column is None for _, column in parts):
-        return absent(sum(count for count, _ in parts), kind)
-    found = [absent(count, kind) if column is None else column for count, column in parts]
+        return null_column(sum(count for count, _ in parts), kind)
+    found = [null_column(count, kind) if column is None else column for count, column in parts]
     return found[0] if len(found) == 1 else pa.concat_arrays(found)
 
 

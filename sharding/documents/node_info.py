@@ -9,7 +9,7 @@ cluster/nodes/<id>.json, written by the node alone, a compare-and-swap every few
  "format":1,
  "incarnation":"<32 hex>",     one run of the process; another one means that the node was restarted
  "journal":"s3",               disk | s3: whether others can take over what it has acknowledged
- "load":[0,0.0,0,1],           bytes of history, traffic in bytes a second, memory, shards
+ "load":[0,0.0,0,1],           bytes of history, elements a second, bytes of memory, shards
  "node":"node-1",
  "uptime":86400,               seconds that it runs, by its own clock
  "version":"1.0.0",            of jjq

@@ -25,12 +25,12 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from coldstore.layout import paths, sealed_json
-from coldstore.objects.port import ObjectStore
-from coldstore.shared.errors import Conflict, DataLoss, InvalidInput, NotFound
+from coldstore.objects.port import Object, ObjectStore
+from coldstore.objects.swap import Change
+from coldstore.objects.swap import swap as swap_object
+from coldstore.shared.errors import Conflict, DataLoss, InvalidInput, JjqError, NotFound
 
 FORMAT: Final = 1
-
-_TRIES: Final = 16
 
 
 class Range(NamedTuple):
@@ -71,21 +71,21 @@ class Shards:
         return replace(self, epoch=self.epoch + 1, owner=owner, run=run, state=state, ranges=ranges)
 
 
-class Found(NamedTuple):
+class StoredShards(NamedTuple):
     """A document, and the version of the object that it was read from."""
 
     shards: Shards
     etag: str
 
 
-def read(objects: ObjectStore, queue: str) -> Found | None:
+def read(objects: ObjectStore, queue: str) -> StoredShards | None:
     """The document of a queue; None if it has none."""
     key = paths.shards(queue)
     try:
         found = objects.get(key)
     except NotFound:
         return None
-    return Found(decode(found.data, queue), found.etag)
+    return StoredShards(decode(found.data, queue), found.etag)
 
 
 def create(objects: ObjectStore, shards: Shards) -> Shards:
@@ -100,27 +100,42 @@ def create(objects: ObjectStore, shards: Shards) -> Shards:
     return shards
 
 
-def swap(objects: ObjectStore, found: Found, new: Shards) -> Shards:
+def swap(objects: ObjectStore, found: StoredShards, new: Shards) -> Shards:
     """Replace the document that was read; `Conflict` if it changed since."""
     new = replace(new, version=found.shards.version + 1)
     objects.put_if_match(paths.shards(new.name), encode(new), found.etag)
     return new
 
 
-def change(objects: ObjectStore, queue: str, make: Callable[[Shards], Shards]) -> Shards:
-    """Swap for what `make` makes of the present one, again if others change it meanwhile."""
-    for _ in range(_TRIES):
-        found = read(objects, queue)
+def change(
+    objects: ObjectStore,
+    queue: str,
+    make: Callable[[Shards], Shards],
+    *,
+    missing: Callable[[], Shards] | None = None,
+    busy: JjqError | None = None,
+) -> Shards:
+    """Swap the document for what `make` makes of the present one, unless that is the same. Returns the document.
+
+    `make` is called again if others change the document meanwhile; if they do not stop, `busy` is raised. If there is
+    no document, `missing` makes the first one; without `missing`, that is `NotFound`.
+    """
+
+    def decide(found: Object | None) -> Change[Shards]:
         if found is None:
-            raise NotFound(f"queue {queue} has no owner yet: push to it first, or correct the name")
-        new = make(found.shards)
-        if new == found.shards:
-            return new
-        try:
-            return swap(objects, found, new)
-        except Conflict:
-            continue
-    raise Conflict(f"queue {queue} keeps changing hands: look at it again, then decide")
+            if missing is None:
+                raise NotFound(f"queue {queue} has no owner yet: push to it first, or correct the name")
+            first = missing()
+            return Change(encode(first), first)
+        now = decode(found.data, queue)
+        new = make(now)
+        if new == now:
+            return Change(None, now)
+        new = replace(new, version=now.version + 1)
+        return Change(encode(new), new)
+
+    busy = busy or Conflict(f"queue {queue} keeps changing hands: look at it again, then decide")
+    return swap_object(objects, paths.shards(queue), decide, busy=busy).result
 
 
 def check_ranges(ranges: Sequence[Range]) -> tuple[Range, ...]:

@@ -19,7 +19,7 @@ cluster/tenures/<node>.json, changed by compare-and-swap only
 A process that starts as node X makes itself the next run. If X was open, the tenure goes on: no other
 node can have taken a queue of it, so everything that X owned is its own without a look at a single
 shards document. If another node has ended it, a new tenure begins (`since` = `run`), and what X owned is
-an *estate*, taken over queue by queue, by X like by anyone.
+an *orphan*, taken over queue by queue, by X like by anyone.
 
 Others may take queues from a run only when its tenure is over (`is_over`). The owner asks `check` after
 each journal put, before it acknowledges: the one document covers all its queues.
@@ -30,11 +30,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from coldstore.layout import paths, sealed_json
-from coldstore.objects.port import ObjectStore
-from coldstore.shared.errors import Conflict, DataLoss, Fenced, InvalidInput, NotFound
+from coldstore.objects.port import Object, ObjectStore
+from coldstore.objects.swap import Change
+from coldstore.objects.swap import swap as swap_object
+from coldstore.shared.errors import Conflict, DataLoss, Fenced, InvalidInput, JjqError, NotFound
 from sharding.documents import holder as holders
 from sharding.documents.holder import Holder
 
@@ -46,7 +48,7 @@ JournalKind = Literal["disk", "s3"]
 _TRIES: Final = 32
 
 
-class Estate(NamedTuple):
+class OrphanJournal(NamedTuple):
     """The journal that a tenure left behind: of the runs since..run, numbers first..end."""
 
     since: int
@@ -66,7 +68,7 @@ class Tenure:
     journal: JournalKind
     state: State = "open"
     boundary: int = 0
-    estates: tuple[Estate, ...] = ()
+    orphans: tuple[OrphanJournal, ...] = ()
     by: str | None = None
     beat: int = 0
     holder: Holder | None = None
@@ -76,55 +78,64 @@ class Tenure:
         return run < self.since or (run <= self.run and self.state != "open")
 
 
-class Found(NamedTuple):
+T = TypeVar("T", bound=Tenure | None)
+
+
+class StoredTenure(NamedTuple):
     """A document, and the version of the object that it was read from."""
 
     tenure: Tenure
     etag: str
 
 
-def read(objects: ObjectStore, node: str) -> Found | None:
+def read(objects: ObjectStore, node: str) -> StoredTenure | None:
     """The tenure of a node; None if there never was one."""
     key = paths.tenure(node)
     try:
         found = objects.get(key)
     except NotFound:
         return None
-    return Found(decode(found.data, key), found.etag)
+    return StoredTenure(decode(found.data, key), found.etag)
 
 
-def swap(objects: ObjectStore, found: Found, new: Tenure) -> Found:
+def swap(objects: ObjectStore, found: StoredTenure, new: Tenure) -> StoredTenure:
     """Replace the document that was read; `Conflict` if it changed since."""
-    return Found(new, objects.put_if_match(paths.tenure(new.node), encode(new), found.etag))
+    return StoredTenure(new, objects.put_if_match(paths.tenure(new.node), encode(new), found.etag))
 
 
-def end(objects: ObjectStore, found: Found, by: str) -> Found:
+def end(objects: ObjectStore, found: StoredTenure, by: str) -> StoredTenure:
     """End the tenure that was read, in the very state in which it was read; `Conflict` if it moved on."""
     return swap(objects, found, replace(found.tenure, state="ended", by=by, beat=found.tenure.beat + 1))
 
 
-def settle(objects: ObjectStore, node: str, estate: Estate) -> None:
-    """Nothing of this estate is needed any more: forget it. Repeating is no error."""
-    for _ in range(_TRIES):
-        found = read(objects, node)
-        if found is None:
-            return
-        now = found.tenure
-        if now.run == estate.run and now.state == "ended":
-            new = replace(now, state="settled", boundary=estate.end)
+def settle(objects: ObjectStore, node: str, orphan: OrphanJournal) -> None:
+    """Nothing of this orphan is needed any more: forget it. Repeating is no error."""
+
+    def make(now: Tenure | None) -> Tenure | None:
+        if now is None:
+            return None
+        if now.run == orphan.run and now.state == "ended":
+            new = replace(now, state="settled", boundary=orphan.end)
         else:
-            new = replace(now, estates=tuple(e for e in now.estates if e.run != estate.run))
-        if new == now:
-            return
-        try:
-            swap(objects, found, replace(new, beat=now.beat + 1))
-        except Conflict:
-            continue
-        return
-    raise Conflict(f"the tenure of node {node} keeps changing: try again")
+            new = replace(now, orphans=tuple(e for e in now.orphans if e.run != orphan.run))
+        return now if new == now else replace(new, beat=now.beat + 1)
+
+    change(objects, node, make, Conflict(f"the tenure of node {node} keeps changing: try again"))
 
 
-class Held:
+def change(objects: ObjectStore, node: str, make: Callable[[Tenure | None], T], busy: JjqError) -> T:
+    """Swap the document for what `make` makes of it, unless that is the same; again if others change it meanwhile."""
+    key = paths.tenure(node)
+
+    def decide(found: Object | None) -> Change[T]:
+        now = None if found is None else decode(found.data, key)
+        new = make(now)
+        return Change(None if new is None or new == now else encode(new), new)
+
+    return swap_object(objects, key, decide, busy=busy, tries=_TRIES).result
+
+
+class OwnTenure:
     """This process's own tenure. Safe to use from several threads."""
 
     def __init__(self, objects: ObjectStore, tenure: Tenure) -> None:
@@ -146,7 +157,7 @@ class Held:
 
     def check(self) -> None:
         """Return if this process was still the node at a moment after the call began, else `Fenced`."""
-        self._now()
+        self._swap(lambda now: now)
 
     def beat(self) -> None:
         """Show that we live; `Fenced` if the tenure is over."""
@@ -159,27 +170,20 @@ class Held:
     def change(self, make: Callable[[Tenure], Tenure]) -> None:
         """Swap our document for what `make` makes of it; `Fenced` if it is not ours any more."""
         with self._lock:
-            for _ in range(_TRIES):
-                found = self._now()
-                new = make(found.tenure)
-                try:
-                    self.tenure = swap(self._objects, found, new).tenure if new != found.tenure else new
-                except Conflict:
-                    continue
-                return
-        raise Conflict(f"the tenure of node {self.node} keeps changing: is another process using this name?")
+            self.tenure = self._swap(make)
 
-    def _now(self) -> Found:
-        """Our own tenure as it is now, `Fenced` if it is not ours any more."""
-        return self._mine(read(self._objects, self.node))
+    def _swap(self, make: Callable[[Tenure], Tenure]) -> Tenure:
+        busy = Conflict(f"the tenure of node {self.node} keeps changing: is another process using this name?")
+        return change(self._objects, self.node, lambda now: make(self._mine(now)), busy)
 
-    def _mine(self, found: Found | None) -> Found:
-        if found is None or found.tenure.token != self.tenure.token or found.tenure.state != "open":
+    def _mine(self, found: Tenure | None) -> Tenure:
+        """The tenure that was read, if it is ours; else `Fenced`."""
+        if found is None or found.token != self.tenure.token or found.state != "open":
             raise self._fenced(found)
         return found
 
-    def _fenced(self, found: Found | None) -> Fenced:
-        by = None if found is None else found.tenure.by
+    def _fenced(self, found: Tenure | None) -> Fenced:
+        by = None if found is None else found.by
         return Fenced(
             f"this process is not node {self.node} any more: "
             + (f"node {by} has taken its queues over" if by else "another process has its name")
@@ -193,7 +197,7 @@ def encode(tenure: Tenure) -> bytes:
         "beat": tenure.beat,
         "boundary": tenure.boundary,
         "by": tenure.by,
-        "estates": [list(estate) for estate in tenure.estates],
+        "estates": [list(orphan) for orphan in tenure.orphans],
         "journal": tenure.journal,
         "node": tenure.node,
         "run": tenure.run,
@@ -218,7 +222,7 @@ def decode(data: bytes | memoryview, key: str) -> Tenure:
             journal=fields["journal"],
             state=fields["state"],
             boundary=fields["boundary"],
-            estates=tuple(Estate(*estate) for estate in fields["estates"]),
+            orphans=tuple(OrphanJournal(*orphan) for orphan in fields["estates"]),
             by=fields["by"],
             beat=fields["beat"],
             holder=holders.decode(fields.get("holder")),

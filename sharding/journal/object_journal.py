@@ -31,9 +31,9 @@ from coldstore.shared import failpoint
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, DataLoss, Fenced, JjqError, NotFound, check
 from hotstore.journal.port import Batch, Damage, Poisoned, Record
-from sharding.documents.tenure import Held
-from sharding.journal import objects as journalobject
-from sharding.journal.fencing import Walk
+from sharding.documents.tenure import OwnTenure
+from sharding.journal import objects as journal_objects
+from sharding.journal.fencing import FencingWalk
 from sharding.journal.objects import JournalObject
 from sharding.limits import (
     JOURNAL_BATCHES_MAX,
@@ -57,7 +57,7 @@ class ObjectJournal:
     in_flight: Final = JOURNAL_BATCHES_MAX
 
     def __init__(
-        self, objects: ObjectStore, held: Held, clock: Clock, *, kinds: Container[int] | None = None
+        self, objects: ObjectStore, held: OwnTenure, clock: Clock, *, kinds: Container[int] | None = None
     ) -> None:
         self.next_sequence = 0
         self.used_bytes = 0
@@ -82,15 +82,15 @@ class ObjectJournal:
         """Yield what the runs before ours left; then no process of theirs can write any more."""
         check(not self._ready, "a journal is recovered once")
         held = self._held
-        walk = Walk(self._objects, held.node, held.tenure.boundary, held.run - 1, held.token)
+        walk = FencingWalk(self._objects, held.node, held.tenure.boundary, held.run - 1, held.token)
         self.damage = walk.damage
-        yield from journalobject.batches(self._counted(walk), self._kinds)
+        yield from journal_objects.batches(self._counted(walk), self._kinds)
         self.next_sequence = self._landed = walk.next
         self._ready = True
-        needed = min([held.tenure.boundary, *(estate.first for estate in held.tenure.estates)])
+        needed = min([held.tenure.boundary, *(orphan.first for orphan in held.tenure.orphans)])
         self._sweeps.submit(self._sweep, needed)
 
-    def _counted(self, walk: Walk) -> Iterator[JournalObject]:
+    def _counted(self, walk: FencingWalk) -> Iterator[JournalObject]:
         for found in walk.batches():
             self._count(found.number, found.size)
             yield found
@@ -99,7 +99,7 @@ class ObjectJournal:
         """Begin to put one batch; durable after `sync`."""
         self._check_usable()
         first = self.next_sequence
-        for data in journalobject.encode(records, first, self._held.run, self._held.token):
+        for data in journal_objects.encode(records, first, self._held.run, self._held.token):
             while len(self._flying) >= JOURNAL_PUTS_MAX:
                 self._land()
             self._count(self.next_sequence, len(data))
@@ -209,7 +209,7 @@ class ObjectJournal:
     def _is_ours(self, key: str, number: int) -> bool:
         """Whether an attempt of ours that seemed to fail did put the object."""
         try:
-            found = journalobject.decode(self._objects.get(key).data, number, key)
+            found = journal_objects.decode(self._objects.get(key).data, number, key)
         except NotFound:  # deleted again: only who took over does that
             return False
         return not found.is_fence and found.token == self._held.token
@@ -252,7 +252,7 @@ class ObjectJournal:
                 number = paths.journal_sequence(info.key)
                 if number is None or number >= before or self._hurry.is_set():
                     return
-                if info.size > journalobject.HEADER_BYTES:
+                if info.size > journal_objects.HEADER_BYTES:
                     self._delete(info.key)
 
 

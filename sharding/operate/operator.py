@@ -1,6 +1,6 @@
 """What an operator can ask of a cluster: who is there, who serves what, what to move, and to move it.
 
-`OperatorHere` answers for this node alone, to other nodes, and never forwards; `Operator` answers for
+`NodeOperator` answers for this node alone, to other nodes, and never forwards; `Operator` answers for
 the cluster by asking all of them.
 
 There is no state of an operation anywhere: every step is one compare-and-swap of a shards document
@@ -16,15 +16,15 @@ from contextlib import suppress
 from typing import Final
 
 from coldstore.layout.paths import check_name
+from coldstore.shared.backoff import Backoff
 from coldstore.shared.errors import Fenced, InvalidInput, JjqError, NotFound, Unavailable
 from sharding.documents.load import Load
 from sharding.documents.shards import Range, Shards
 from sharding.operate.plan import cut_history, plan_moves
-from sharding.operations import NodeState, Operations, Plan, Shard
-from sharding.ports import Ownership, Takeover
-from sharding.routing.loads import Loads
+from sharding.ports import NodeState, Operations, Ownership, Plan, Shard, Takeover
 from sharding.routing.nodes import Nodes
 from sharding.routing.router import Router
+from sharding.routing.traffic import Loads
 
 Connect = Callable[[str], Operations]  # from an address
 
@@ -32,7 +32,7 @@ _PAUSE_SECONDS: Final = 0.05
 _TRIES: Final = 8
 
 
-class OperatorHere:
+class NodeOperator:
     """For this node alone: what it owns, and what only the owner of a queue can do."""
 
     def __init__(self, ownership: Ownership, nodes: Nodes, loads: Loads) -> None:
@@ -134,11 +134,11 @@ class OperatorHere:
         )
 
 
-class Operator:
+class ClusterOperator:
     """For the whole cluster."""
 
     def __init__(
-        self, here: OperatorHere, ownership: Ownership, nodes: Nodes, router: Router, connect: Connect
+        self, here: NodeOperator, ownership: Ownership, nodes: Nodes, router: Router, connect: Connect
     ) -> None:
         self._here = here
         self._ownership = ownership
@@ -202,15 +202,14 @@ class Operator:
         """Until `to` owns the queue; a move that is under way already is waited for."""
         with suppress(JjqError):  # without it the move takes a little longer, and says itself what is wrong
             await (await self._at(to)).prepare(queue)
-        pause = _PAUSE_SECONDS
+        backoff = Backoff(_PAUSE_SECONDS, _PAUSE_SECONDS * 2**_TRIES)
         while (owner := (await self._owned(queue)).owner) != to:
             try:
                 await (await self._at(owner)).move(queue, to)
             except Fenced:
-                if pause > _PAUSE_SECONDS * 2**_TRIES:
+                if backoff.attempts > _TRIES:
                     raise
-                await asyncio.sleep(pause)
-                pause *= 2
+                await asyncio.sleep(backoff.next_pause())
 
     async def split(self, queue: str, parts: int = 0, *, dry_run: bool = False) -> list[Shard]:
         return await (await self._at((await self._owned(queue)).owner)).split(queue, parts, dry_run=dry_run)

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Turns(Generic[T]):
+class KeyedLock(Generic[T]):
     """One line for each key."""
 
     def __init__(self) -> None:

@@ -36,7 +36,7 @@ from sharding.routing.traffic import Traffic
 T = TypeVar("T")
 
 
-class Here(PushTarget):
+class LocalOnlyStore(PushTarget):
     """Verbs of `hotstore.port.Store`; each names its queue and what to ask of the store that has it."""
 
     def __init__(self, local: Store, ownership: Ownership, traffic: Traffic) -> None:

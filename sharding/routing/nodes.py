@@ -19,10 +19,12 @@ from dataclasses import dataclass, replace
 
 from coldstore.layout import paths
 from coldstore.objects.port import ObjectStore
+from coldstore.objects.swap import Change, swap
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, DataLoss, InvalidInput, JjqError, NotFound
 from hotstore.runner import Runner
 from sharding.documents import node_info as node
+from sharding.documents.liveness import Liveness
 from sharding.documents.load import Load
 from sharding.documents.node_info import Node
 from sharding.limits import BEAT_SECONDS, DEAD_BEATS_MIN, DEAD_SECONDS, NODE_READS_MAX
@@ -53,10 +55,8 @@ class NodesSettings:
 class _Seen:
     """Another node's document, as far as known."""
 
-    etag: str
-    changed: float  # when that was seen
-    read_etag: str = ""
-    read: float = -1.0
+    etag: str = ""  # of the version that was read
+    read: float = -1.0  # when it was read
     node: Node | None = None
 
 
@@ -82,7 +82,8 @@ class Nodes:
         self._settings = settings or NodesSettings()
         self._etag: str | None = None
         self._seen: dict[str, _Seen] = {}
-        self._started = self._looked = clock.monotonic()
+        self._started = clock.monotonic()
+        self._others = Liveness(clock, self._settings.dead_seconds)
         self._task: asyncio.Task[None] | None = None
 
     # What is known ----------------------------------------------------------------------------------
@@ -99,10 +100,7 @@ class Nodes:
 
         Silence counts up to our last look: when we cannot look we know nothing new about anyone.
         """
-        if node_id == self.me.id:
-            return True
-        seen = self._seen.get(node_id)
-        return seen is not None and self._looked - seen.changed <= self._settings.dead_seconds
+        return node_id == self.me.id or self._others.is_alive(node_id)
 
     def all(self) -> list[Node]:
         """All that are known, by id."""
@@ -162,18 +160,11 @@ class Nodes:
 
     def _begin(self, key: str, me: Node) -> str:
         """The first heartbeat replaces whatever an earlier run left."""
-        for _ in range(3):
-            try:
-                return self._objects.put_if_absent(key, node.encode(me))
-            except Conflict:
-                pass
-            try:
-                return self._objects.put_if_match(key, node.encode(me), self._objects.head(key).etag)
-            except (Conflict, NotFound):
-                continue
-        raise Conflict(
+        busy = Conflict(
             f"other processes with the node name {me.id} start all the time: give each its own --node"
         )
+        mine = Change(node.encode(me), me)
+        return swap(self._objects, key, lambda found: mine, busy=busy, expect_none=True).etag
 
     async def _lost(self, key: str) -> None:
         """The document is not the one we wrote: deleted by someone, or another process has our name."""
@@ -191,19 +182,14 @@ class Nodes:
     async def look(self) -> None:
         """See who is there."""
         listed = await self._runner.run(lambda: list(self._objects.list(paths.NODES)))
-        now = self._looked = self._clock.monotonic()
         present = {}
         for info in listed:
             node_id = paths.node_id(info.key)
             if node_id is not None and node_id != self.me.id:
                 present[node_id] = info.etag
-        for gone in self._seen.keys() - present.keys():
-            del self._seen[gone]
-        for node_id, etag in present.items():
-            seen = self._seen.setdefault(node_id, _Seen(etag, now))
-            if seen.etag != etag:
-                seen.etag, seen.changed = etag, now
-        stale = [node_id for node_id, seen in self._seen.items() if seen.read_etag != seen.etag]
+        self._others.look(present)
+        self._seen = {node_id: self._seen.get(node_id) or _Seen() for node_id in present}
+        stale = [node_id for node_id, etag in present.items() if self._seen[node_id].etag != etag]
         stale.sort(key=lambda node_id: self._seen[node_id].read)
         await asyncio.gather(*(self.read(node_id) for node_id in stale[:NODE_READS_MAX]))
         self.on_look()
@@ -216,15 +202,13 @@ class Nodes:
             described = node.decode(found.data, key)
         except NotFound:
             self._seen.pop(node_id, None)
+            self._others.forget(node_id)
             return None
         except DataLoss as error:
             log.error("%s", error)
             return None
-        now = self._clock.monotonic()
-        seen = self._seen.setdefault(node_id, _Seen(found.etag, now))
-        if found.etag not in {seen.etag, seen.read_etag}:
-            seen.etag, seen.changed = found.etag, now
-        seen.read_etag, seen.read, seen.node = found.etag, now, described
+        self._others.note(node_id, found.etag)
+        self._seen[node_id] = _Seen(found.etag, self._clock.monotonic(), described)
         return described
 
     async def _run(self) -> None:

@@ -32,8 +32,8 @@ from hotstore.port import NodeStatus, QueueInfo, Receipt, Store, SubscriberInfo
 from sharding.documents.load import first_home, weights
 from sharding.limits import AGAIN_SECONDS, HOPS_MAX, ROUTE_SECONDS
 from sharding.ports import Ownership
-from sharding.routing.keyed_lock import Turns
-from sharding.routing.local_only import Here, refused, statuses
+from sharding.routing.keyed_lock import KeyedLock
+from sharding.routing.local_only import LocalOnlyStore, refused, statuses
 from sharding.routing.nodes import Nodes
 from sharding.routing.routes import Routes
 from sharding.routing.traffic import Traffic
@@ -41,7 +41,7 @@ from sharding.routing.traffic import Traffic
 T = TypeVar("T")
 
 
-class PeerStore(Store, Protocol):
+class RelayingStore(Store, Protocol):
     """The store of another node, over whatever wire."""
 
     def relay(
@@ -53,10 +53,10 @@ class PeerStore(Store, Protocol):
     async def close(self) -> None: ...
 
 
-Connect = Callable[[str], PeerStore]  # from an address
+Connect = Callable[[str], RelayingStore]  # from an address
 
 
-class Router(Here):
+class Router(LocalOnlyStore):
     """See the module's docstring. `here` is what other nodes get to see."""
 
     def __init__(
@@ -69,13 +69,13 @@ class Router(Here):
         traffic: Traffic,
     ) -> None:
         super().__init__(local, ownership, traffic)
-        self.here = Here(local, ownership, traffic)
+        self.local_only = LocalOnlyStore(local, ownership, traffic)
         self._owns = ownership.owns
         self._nodes = nodes
         self._routes = Routes(ownership.shards, clock)
         self._connect = connect
-        self._turns: Turns[tuple[str, Store]] = Turns()
-        self._peers: dict[str, PeerStore] = {}
+        self._turns: KeyedLock[tuple[str, Store]] = KeyedLock()
+        self._peers: dict[str, RelayingStore] = {}
 
     @property
     def node(self) -> str:
@@ -263,7 +263,7 @@ class Router(Here):
         node, peer = self._peer_at_hand(queue)
         return None if peer is None else (node, peer)
 
-    def _peer_at_hand(self, queue: str) -> tuple[str, PeerStore | None]:
+    def _peer_at_hand(self, queue: str) -> tuple[str, RelayingStore | None]:
         """The same, if it is another node's."""
         if self._turns.waiting(queue) or self._owns(queue):
             return "", None
@@ -337,7 +337,7 @@ class Router(Here):
         self, node: str, queue: str, start: int, end: int | None
     ) -> AsyncGenerator[pa.RecordBatch, None]:
         last = None if end is None else f"offset:{end}"
-        store = self.here if node == self._ownership.node else await self._store_at(node, queue)
+        store = self.local_only if node == self._ownership.node else await self._store_at(node, queue)
         return cast(
             "AsyncGenerator[pa.RecordBatch, None]",
             store.read(queue, f"offset:{start}", last, follow=end is None),

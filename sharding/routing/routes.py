@@ -7,11 +7,12 @@ a node that is asked for a queue of another one refuses, before anything is writ
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from coldstore.shared.bounded_dict import BoundedDict
 from coldstore.shared.clock import Clock
+from coldstore.shared.single_flight import SingleFlight
 from sharding.documents.shards import Range, Shards
 from sharding.limits import ROUTES_MAX
 
@@ -41,8 +42,8 @@ class Routes:
     def __init__(self, read: Callable[[str], Awaitable[Shards | None]], clock: Clock) -> None:
         self._read = read
         self._clock = clock
-        self._known: dict[str, Route] = {}
-        self._reading: dict[str, asyncio.Task[Route | None]] = {}
+        self._known: BoundedDict[str, Route] = BoundedDict(ROUTES_MAX)
+        self._reads: SingleFlight[str, Route | None] = SingleFlight()
 
     def known(self, queue: str) -> Route | None:
         """From memory."""
@@ -53,11 +54,7 @@ class Routes:
         route = self._known.get(queue)
         if route is not None and (max_age is None or self._clock.monotonic() - route.read <= max_age):
             return route
-        task = self._reading.get(queue)
-        if task is None:
-            task = self._reading[queue] = asyncio.create_task(self._learn(queue), name=f"jjq-route-{queue}")
-            task.add_done_callback(lambda done: self._done(queue, done))
-        return await asyncio.shield(task)
+        return await self._reads.run(queue, lambda: self._learn(queue), f"jjq-route-{queue}")
 
     async def _learn(self, queue: str) -> Route | None:
         shards = await self._read(queue)
@@ -69,16 +66,8 @@ class Routes:
             return known  # somebody was quicker
         return self._set(queue, Route(shards.owner, shards.epoch, shards.ranges, self._clock.monotonic()))
 
-    def _done(self, queue: str, task: asyncio.Task[Route | None]) -> None:
-        del self._reading[queue]
-        if not task.cancelled():
-            task.exception()  # whoever asked has it
-
     def _set(self, queue: str, route: Route) -> Route:
-        self._known.pop(queue, None)
         self._known[queue] = route
-        if len(self._known) > ROUTES_MAX:
-            del self._known[next(iter(self._known))]  # the one set longest ago
         return route
 
     def moved(self, queue: str, owner: str | None) -> None:
@@ -91,4 +80,4 @@ class Routes:
         self._set(queue, Route(owner, 0, ranges, self._clock.monotonic()))
 
     def forget(self, queue: str) -> None:
-        self._known.pop(queue, None)
+        self._known.pop(queue)

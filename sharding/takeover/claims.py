@@ -9,28 +9,26 @@ else                   another node's
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from dataclasses import replace
 
 from coldstore.layout import paths
 from coldstore.layout.queue_settings import decode as decode_queue
 from coldstore.objects.port import ObjectStore
 from coldstore.queue.deletion import told
-from coldstore.shared.errors import Conflict, Exhausted, Fenced, NotFound, Unavailable
+from coldstore.shared.errors import Exhausted, Fenced, NotFound, Unavailable
 from hotstore.queue.owners import Claim, QueueState, Retired
 from hotstore.runner import Runner
 from sharding.documents import queue_state as state
 from sharding.documents import shards, tenure
-from sharding.documents.shards import Found, Shards
-from sharding.documents.tenure import Held
+from sharding.documents.shards import Shards
+from sharding.documents.tenure import OwnTenure
 from sharding.limits import RETRY_SECONDS
-
-_TRIES: Final = 16
 
 
 class Claims:
     """The `Owners` of one node among others. Documents of queues that are ours are remembered."""
 
-    def __init__(self, objects: ObjectStore, held: Held, runner: Runner) -> None:
+    def __init__(self, objects: ObjectStore, held: OwnTenure, runner: Runner) -> None:
         self.objects = objects
         self.held = held
         self.known: dict[str, Shards] = {}
@@ -66,7 +64,7 @@ class Claims:
         )
 
     def _confirm(self, queue: str, epoch: int) -> int:
-        ours = self._settle(queue, lambda found: self._keep(found, epoch))
+        ours = self._settle(queue, lambda now: self._keep(now, epoch))
         if epoch and ours.epoch not in (epoch, epoch + 1):
             raise self._fenced(ours)
         return ours.epoch
@@ -75,33 +73,24 @@ class Claims:
         """The next epoch, of the same owner: who finds an earlier one in a journal knows that it is not the last."""
         name = state.put(self.objects, queue, epoch + 1, kept)
 
-        def next_epoch(found: Found) -> Shards:
-            now = found.shards
+        def next_epoch(now: Shards) -> Shards:
             if self.is_ours(now) and now.epoch == epoch + 1 and now.state == name:
                 return now  # by an attempt that seemed to fail
             if not self.is_ours(now) or now.epoch != epoch:
                 raise self._fenced(now)
-            return shards.swap(self.objects, found, now.moved(now.owner, now.run, name))
+            return now.moved(now.owner, now.run, name)
 
         return self._settle(queue, next_epoch).epoch
 
-    def _settle(self, name: str, step: Callable[[Found], Shards]) -> Shards:
-        """The document once it says that the queue is ours; `step` swaps or leaves it."""
-        for _ in range(_TRIES):
-            found = shards.read(self.objects, name)
-            if found is None:
-                first = Shards(name, self._queue_id(name), 1, self.held.node, self.held.run)
-                shards.create(self.objects, first)
-                continue
-            try:
-                ours = step(found)
-            except Conflict as error:
-                if isinstance(error, Fenced):
-                    raise
-                continue
-            self.known[name] = ours
-            return ours
-        raise Unavailable(f"queue {name} keeps changing hands: ask again")
+    def _settle(self, name: str, make: Callable[[Shards], Shards]) -> Shards:
+        """Make the document say that the queue is ours: `make` changes it, leaves it, or raises."""
+
+        def first() -> Shards:
+            return Shards(name, self._queue_id(name), 1, self.held.node, self.held.run)
+
+        busy = Unavailable(f"queue {name} keeps changing hands: ask again")
+        ours = self.known[name] = shards.change(self.objects, name, make, missing=first, busy=busy)
+        return ours
 
     def _queue_id(self, name: str) -> str:
         key = paths.queue(name)
@@ -113,8 +102,7 @@ class Claims:
             raise NotFound(told(settings))  # its files may be on their way out: none is to come back
         return settings.id
 
-    def _take_orphan(self, found: Found) -> Shards:
-        now = found.shards
+    def _take_orphan(self, now: Shards) -> Shards:
         if self.is_ours(now):
             return now
         owner = tenure.read(self.objects, now.owner)
@@ -125,22 +113,21 @@ class Claims:
             raise self._fenced(
                 now, f"; that node is dead, and only `jjq node take-over {now.owner}` can move it"
             )
-        in_estate = any(estate.since <= now.run <= estate.run for estate in last.estates)
-        if in_estate or (last.state == "ended" and last.since <= now.run):
+        is_orphaned = any(orphan.since <= now.run <= orphan.run for orphan in last.orphans)
+        if is_orphaned or (last.state == "ended" and last.since <= now.run):
             raise Exhausted(
                 f"queue {now.name} is being taken over from node {now.owner}: retry in a moment",
                 retry_after=RETRY_SECONDS,
             )
-        return shards.swap(self.objects, found, now.moved(self.held.node, self.held.run, now.state))
+        return now.moved(self.held.node, self.held.run, now.state)
 
-    def _keep(self, found: Found, epoch: int) -> Shards:
-        """Ours still? The document is swapped for itself, so that no swap that is on its way can arrive later."""
-        now = found.shards
+    def _keep(self, now: Shards, epoch: int) -> Shards:
+        """Is it still ours? Then write it again, with the next version, so that no swap on its way can still arrive."""
         if self.is_ours(now):
-            return shards.swap(self.objects, found, now)
+            return replace(now, version=now.version + 1)
         if now.owner == self.held.node and now.run < self.held.tenure.since and now.epoch == epoch:
             # Our own tenure was ended and nobody has taken this queue: our disk still has all of it.
-            return shards.swap(self.objects, found, now.moved(self.held.node, self.held.run, now.state))
+            return now.moved(self.held.node, self.held.run, now.state)
         raise self._fenced(now)
 
     def _fenced(self, by: Shards, more: str = "") -> Fenced:

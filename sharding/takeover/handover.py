@@ -12,8 +12,6 @@ and looks (`Claims.confirm`); from 4 on it is the new owner's, which finds every
 
 from __future__ import annotations
 
-from typing import Final
-
 from coldstore.shared import failpoint
 from coldstore.shared.errors import Conflict, Fenced, NotFound, Unavailable
 from hotstore.lifecycle.departure import Departures, moved
@@ -22,8 +20,6 @@ from hotstore.runner import Runner
 from sharding.documents import queue_state, shards, tenure
 from sharding.documents.shards import Shards
 from sharding.takeover.claims import Claims
-
-_TRIES: Final = 16
 
 
 async def hand_over(queue: str, to: str, claims: Claims, departures: Departures, runner: Runner) -> Shards:
@@ -72,17 +68,15 @@ def _look(queue: str, to: str, claims: Claims) -> tuple[Shards, int]:
 
 
 def _swap(hot: HotQueue, to: str, run: int, name: str, claims: Claims) -> Shards:
-    for _ in range(_TRIES):
-        found = shards.read(claims.objects, hot.name)
-        if found is None:
-            raise Unavailable(f"the shards document of queue {hot.name} is gone: restore it")
-        now = found.shards
+    def move(now: Shards) -> Shards:
         if now.epoch == hot.epoch + 1 and now.owner == to and now.state == name:
             return now  # by an attempt that seemed to fail
         if not claims.is_ours(now) or now.epoch != hot.epoch:
             raise moved(hot.name, now.owner)
-        try:
-            return shards.swap(claims.objects, found, now.moved(to, run, name))
-        except Conflict:
-            continue  # somebody changed its ranges
-    raise Unavailable(f"queue {hot.name} keeps changing: look at it again")
+        return now.moved(to, run, name)
+
+    busy = Unavailable(f"queue {hot.name} keeps changing: look at it again")
+    try:
+        return shards.change(claims.objects, hot.name, move, busy=busy)
+    except NotFound:
+        raise Unavailable(f"the shards document of queue {hot.name} is gone: restore it") from None

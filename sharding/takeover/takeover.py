@@ -37,24 +37,23 @@ from hotstore.runner import InlineRunner
 from hotstore.write.admission import Usage
 from hotstore.write.committer import Committer
 from sharding.documents import queue_state, shards, tenure
-from sharding.documents.tenure import Estate
+from sharding.documents.shards import Shards
+from sharding.documents.tenure import OrphanJournal
 from sharding.journal import objects
-from sharding.journal.fencing import Walk
+from sharding.journal.fencing import FencingWalk
 from sharding.journal.objects import JournalObject
 from sharding.limits import TAKERS
 from sharding.takeover.claims import Claims
 
 log = logging.getLogger("jjq.sharding")
 
-_TRIES: Final = 16
 
-
-class EstateJournal:
+class DeadNodeJournal:
     """The journal of a dead node, to be read once."""
 
     in_flight: Final = 1  # nothing is ever appended
 
-    def __init__(self, walk: Walk) -> None:
+    def __init__(self, walk: FencingWalk) -> None:
         self._walk = walk
         self.numbers: list[int] = []
 
@@ -71,7 +70,7 @@ class EstateJournal:
             yield found
 
 
-class Estates:
+class TakeoverWorker:
     """Takes over for the node that `claims` speaks for. Blocking: for a worker thread."""
 
     def __init__(self, cold: ColdStore, claims: Claims, clock: Clock) -> None:
@@ -86,20 +85,20 @@ class Estates:
         if found is None:
             return []
         now = found.tenure
-        estates = list(now.estates)
+        orphans = list(now.orphans)
         if now.state == "ended" and now.journal == "s3":
-            estates.append(Estate(now.since, now.run, now.boundary, -1))
-        return [name for estate in estates for name in self._take(node, estate)]
+            orphans.append(OrphanJournal(now.since, now.run, now.boundary, -1))
+        return [name for orphan in orphans for name in self._take(node, orphan)]
 
-    def _take(self, node: str, estate: Estate) -> list[str]:
-        walk = Walk(self._objects, node, estate.first, estate.run, self._claims.held.token)
-        journal = EstateJournal(walk)
+    def _take(self, node: str, orphan: OrphanJournal) -> list[str]:
+        walk = FencingWalk(self._objects, node, orphan.first, orphan.run, self._claims.held.token)
+        journal = DeadNodeJournal(walk)
         committer = Committer(cast("Journal", journal), self._clock, 1, threaded=False)
         registry = Registry(self._cold, committer, InlineRunner(), self._clock, Usage())
         try:
             Replay(registry, self._clock).run(cast("Journal", journal))
         except DataLoss:
-            if not self._is_left(node, estate):
+            if not self._is_left(node, orphan):
                 return []  # another node has taken it over meanwhile, and deleted what we read
             raise
         failpoint.reach("takeover.replayed")
@@ -107,49 +106,51 @@ class Estates:
             log.error("journal of node %s: %s", node, damage)
         with ThreadPoolExecutor(TAKERS, "jjq-take") as pool:
             queues = list(registry.queues.values())
-            outcomes = list(pool.map(lambda queue: self._try(queue, registry, node, estate), queues))
+            outcomes = list(pool.map(lambda queue: self._try(queue, registry, node, orphan), queues))
         moved = [queue.name for queue, outcome in zip(queues, outcomes, strict=True) if outcome]
         if all(outcome is not None for outcome in outcomes) and not journal.damage:
-            tenure.settle(self._objects, node, estate._replace(end=walk.end))
+            tenure.settle(self._objects, node, orphan._replace(end=walk.end))
             self._delete(node, journal.numbers)
         log.info("took over %d queues of node %s", len(moved), node)
         return moved
 
-    def _is_left(self, node: str, estate: Estate) -> bool:
-        """Whether the estate is still to be taken over."""
+    def _is_left(self, node: str, orphan: OrphanJournal) -> bool:
+        """Whether the orphan is still to be taken over."""
         found = tenure.read(self._objects, node)
         if found is None:
             return False
         now = found.tenure
-        return (now.state == "ended" and now.run == estate.run) or any(
-            each.run == estate.run for each in now.estates
+        return (now.state == "ended" and now.run == orphan.run) or any(
+            each.run == orphan.run for each in now.orphans
         )
 
-    def _try(self, queue: HotQueue, registry: Registry, node: str, estate: Estate) -> bool | None:
-        """Whether the queue moved to us; None if it could not be decided: then the estate stays."""
+    def _try(self, queue: HotQueue, registry: Registry, node: str, orphan: OrphanJournal) -> bool | None:
+        """Whether the queue moved to us; None if it could not be decided: then the orphan stays."""
         try:
-            return self._take_queue(queue, registry, node, estate)
+            return self._take_queue(queue, registry, node, orphan)
         except JjqError as error:
             log.error("queue %s of node %s is not taken over yet: %s", queue.name, node, error)
             return None
 
-    def _take_queue(self, queue: HotQueue, registry: Registry, node: str, estate: Estate) -> bool:
-        for _ in range(_TRIES):
-            found = shards.read(self._objects, queue.name)
-            if found is None or found.shards.owner != node or found.shards.epoch != queue.epoch:
-                return False  # it left before, or another node was quicker
-            if not estate.since <= found.shards.run <= estate.run:
-                return False
-            name = self._preserve(queue, registry)
-            new = found.shards.moved(self._claims.held.node, self._claims.held.run, name)
-            try:
-                shards.swap(self._objects, found, new)
-            except Conflict:
-                continue
-            failpoint.reach("move.swapped")
-            queue_state.sweep(self._objects, queue.name, name)
-            return True
-        raise Conflict(f"queue {queue.name} keeps changing hands: try again")
+    def _take_queue(self, queue: HotQueue, registry: Registry, node: str, orphan: OrphanJournal) -> bool:
+        states: list[str] = []  # the name of the queue's state, once it is preserved
+
+        def take(now: Shards) -> Shards:
+            states.clear()
+            if now.owner != node or now.epoch != queue.epoch or not orphan.since <= now.run <= orphan.run:
+                return now  # the queue left before, or another node was quicker
+            states.append(self._preserve(queue, registry))
+            return now.moved(self._claims.held.node, self._claims.held.run, states[0])
+
+        if shards.read(self._objects, queue.name) is None:
+            return False  # nobody ever served it
+        busy = Conflict(f"queue {queue.name} keeps changing hands: try again")
+        shards.change(self._objects, queue.name, take, busy=busy)
+        if not states:
+            return False
+        failpoint.reach("move.swapped")
+        queue_state.sweep(self._objects, queue.name, states[0])
+        return True
 
     def _preserve(self, queue: HotQueue, registry: Registry) -> str:
         """Everything of the queue into the cold store; the name of its state."""

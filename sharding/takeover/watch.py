@@ -1,6 +1,6 @@
 """Keeps this node's tenure, and watches those of the others.
 
-Beats are swaps of our tenure document; a look at the others is one listing, whose etags tell who has
+Heartbeat are swaps of our tenure document; a look at the others is one listing, whose etags tell who has
 beaten since. Who has not for longer than a lease, by our own monotonic clock, is dead: its tenure is
 ended and, where its journal is on object storage, its queues are taken over. Wall time plays no part,
 and a mistake about who is dead costs a restart of that node, never an element.
@@ -20,7 +20,8 @@ from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, Fenced, InvalidInput, JjqError, Unavailable
 from hotstore.runner import Runner
 from sharding.documents import tenure
-from sharding.documents.tenure import Found, Held
+from sharding.documents.liveness import Liveness
+from sharding.documents.tenure import OwnTenure, StoredTenure
 from sharding.journal.lease import Lease
 from sharding.limits import (
     CUT_OFF_LEASES,
@@ -30,7 +31,7 @@ from sharding.limits import (
     TENURE_BEAT_SECONDS,
     TENURE_LOOK_SECONDS,
 )
-from sharding.takeover.takeover import Estates
+from sharding.takeover.takeover import TakeoverWorker
 
 log = logging.getLogger("jjq.sharding")
 
@@ -45,7 +46,7 @@ class TenureSettings:
 
     @classmethod
     def for_lease(cls, seconds: float) -> TenureSettings:
-        """Beats and looks as they fit a lease of so many seconds."""
+        """Heartbeat and looks as they fit a lease of so many seconds."""
         share = seconds / LEASE_SECONDS
         return cls(share * TENURE_BEAT_SECONDS, share * TENURE_LOOK_SECONDS, seconds)
 
@@ -54,8 +55,8 @@ class TenureSettings:
             raise InvalidInput("lease_seconds must be positive, and last for three beats at least")
 
 
-class Beats:
-    """Beats, and whatever else is to be done now and then. On the event loop; requests run in `runner`."""
+class Heartbeat:
+    """Heartbeat, and whatever else is to be done now and then. On the event loop; requests run in `runner`."""
 
     def __init__(self, lease: Lease, runner: Runner, settings: TenureSettings) -> None:
         self.on_lost: Callable[[Exception], None] = lambda error: None
@@ -96,14 +97,14 @@ async def _every(seconds: float, step: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(seconds)
 
 
-class Keeper(Beats):
+class TenureWatch(Heartbeat):
     """Of a node among others: it watches them, too."""
 
     def __init__(
         self,
         objects: ObjectStore,
-        held: Held,
-        estates: Estates,
+        held: OwnTenure,
+        takeovers: TakeoverWorker,
         lease: Lease,
         runner: Runner,
         clock: Clock,
@@ -112,40 +113,32 @@ class Keeper(Beats):
         super().__init__(lease, runner, settings)
         self._objects = objects
         self._held = held
-        self._estates = estates
+        self._takeovers = takeovers
         self._clock = clock
-        self._seen: dict[str, tuple[str, float]] = {}  # by node: the etag, and for how long it is the same
-        self._looked = self._watched = clock.monotonic()
-        self._renewed = lease.begun
-        self._silent = 0.0  # seconds without a beat that arrived
+        # While this process was paused it has seen nothing, and could reach nobody: such time does not count.
+        self._others = Liveness(clock, settings.lease_seconds * LEASE_MARGIN, 2 * settings.look_seconds)
+        self._own = Liveness(clock, settings.lease_seconds * CUT_OFF_LEASES, 2 * settings.beat_seconds)
+        self._own.look({held.node: repr(lease.begun)})
         self._again: dict[str, float] = {}  # when to try once more to take over from a node
 
     def start(self) -> None:
         super().start()
         self._tasks.append(self._repeat(self._settings.look_seconds, self.look))
-        self._tasks.append(self._repeat(self._settings.beat_seconds, self.watch))
+        self._tasks.append(self._repeat(self._settings.beat_seconds, self.check_cut_off))
 
-    async def watch(self) -> None:
+    async def check_cut_off(self) -> None:
         """Stop if we have been cut off for so long that others have most likely taken over.
 
         Nothing could be acknowledged in any case; but whoever is connected here had better go there. A node
         that is alone waits: nobody takes over. So does one with its journal on the disk.
         """
-        now = self._clock.monotonic()
-        # While this process was paused it could reach nobody: such time does not count. If it was for long,
-        # the next beat finds out whether others have taken over.
-        gap = min(now - self._watched, 2 * self._settings.beat_seconds)
-        self._silent = 0.0 if self._lease.begun != self._renewed else self._silent + gap
-        self._watched, self._renewed = now, self._lease.begun
-        others = any(node != self._held.node and not self.is_dead(node) for node in self._seen)
-        if (
-            self._held.tenure.journal == "s3"
-            and others
-            and self._silent > CUT_OFF_LEASES * self._settings.lease_seconds
-        ):
+        node = self._held.node
+        self._own.look({node: repr(self._lease.begun)})  # it changes with every beat that arrived
+        others = any(other != node and self._others.is_alive(other) for other in self._others.names)
+        if self._held.tenure.journal == "s3" and others and self._own.is_silent(node):
             self.on_lost(
                 Unavailable(
-                    f"node {self._held.node} has not reached the object store for {self._silent:.0f} s: other nodes "
+                    f"node {node} has not reached the object store for {self._own.silence(node):.0f} s: other nodes "
                     f"serve its queues by now; start it again"
                 )
             )
@@ -153,23 +146,15 @@ class Keeper(Beats):
     async def look(self) -> None:
         """Who is dead, and what is left of them?"""
         etags = await self._runner.run(self._list)
+        self._others.look(etags)
         now = self._clock.monotonic()
-        # While this process was paused it has seen nothing: such time does not count.
-        gap = min(now - self._looked, 2 * self._settings.look_seconds)
-        self._looked = now
-        for node, etag in etags.items():
-            before, silence = self._seen.get(node, ("", 0.0))
-            self._seen[node] = (etag, silence + gap if before == etag else 0.0)
-        for node in self._seen.keys() - etags.keys():
-            del self._seen[node]
         for node in etags:
             if now >= self._again.get(node, 0.0) and (node == self._held.node or self.is_dead(node)):
                 await self._runner.run(lambda node=node: self._take(node))  # type: ignore[misc]
 
     def is_dead(self, node: str) -> bool:
         """Whether a node has given no sign for longer than a lease, while we were watching."""
-        seen = self._seen.get(node)
-        return seen is not None and seen[1] > self._settings.lease_seconds * LEASE_MARGIN
+        return self._others.is_silent(node)
 
     # In a worker thread -----------------------------------------------------------------------------
 
@@ -186,24 +171,23 @@ class Keeper(Beats):
             if found is None:
                 return
         self._again[node] = self._clock.monotonic() + TAKE_AGAIN_SECONDS
-        self._estates.take(node)
+        self._takeovers.take(node)
 
-    def _is_for_us(self, found: Found) -> bool:
+    def _is_for_us(self, found: StoredTenure) -> bool:
         """Whether there is something to take over, and no other living node is at it."""
         now = found.tenure
         if now.node == self._held.node:
-            return bool(now.estates)
+            return bool(now.orphans)
         if now.state == "open":
             return True
         by = now.by
-        return (now.state == "ended" or bool(now.estates)) and (
-            by is None or by == self._held.node or by not in self._seen or self.is_dead(by)
+        return (now.state == "ended" or bool(now.orphans)) and (
+            by is None or by == self._held.node or not self._others.is_alive(by)
         )
 
-    def end(self, found: Found) -> Found | None:
+    def end(self, found: StoredTenure) -> StoredTenure | None:
         """End the tenure of a dead node; None if it gave a sign after all, or another node was quicker."""
-        seen = self._seen.get(found.tenure.node)
-        if seen is None or seen[0] != found.etag:
+        if self._others.version(found.tenure.node) != found.etag:
             return None
         try:
             ended = tenure.end(self._objects, found, self._held.node)

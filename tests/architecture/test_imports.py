@@ -78,8 +78,12 @@ def test_a_clean_synthetic_tree_passes(tmp_path: Path) -> None:
             "No cycles between the modules of a package",
             {"coldstore/a.py": "import coldstore.b", "coldstore/b.py": "import coldstore.a"},
         ),
+        (
+            "The rooms of the cold store import downwards",
+            {"coldstore/block/a.py": "import coldstore.queue.b", "coldstore/queue/b.py": ""},
+        ),
     ],
-    ids=["upward", "upward-lazy", "grpc", "protobuf", "pyspark", "spark", "spark-indirect", "cycle"],
+    ids=["upward", "upward-lazy", "grpc", "protobuf", "pyspark", "spark", "spark-indirect", "cycle", "rooms"],
 )
 def test_a_breach_is_found(tmp_path: Path, contract: str, files: dict[str, str]) -> None:
     result = lint(synthetic(tmp_path, files))

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from coldstore.history.block_list import BlockList
-from coldstore.history.columns import Columns
+from coldstore.history.columns import BlockColumns
 from coldstore.layout.metadata import BlockMetadata, genesis, link
 from coldstore.layout.paths import data_path
 from coldstore.objects.memory import MemoryObjects
@@ -121,4 +121,4 @@ def linked(count: int, *, queue: str = QUEUE_ID, length: int = 10) -> Iterator[B
 
 def listed(count: int, *, queue: str = QUEUE_ID) -> BlockList:
     """A list of final blocks that were never written."""
-    return BlockList(queue, Columns().extended(0, linked(count, queue=queue)), count)
+    return BlockList(queue, BlockColumns().extended(0, linked(count, queue=queue)), count)

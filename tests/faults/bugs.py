@@ -111,9 +111,9 @@ def precondition_taken_for_a_fence() -> None:
         found: str = self._retry.run(f"write {key}", attempt)
         return found
 
-    def put_metadata(shelf: Any, block: Any, writer: Any) -> None:
+    def put_metadata(files: Any, block: Any, writer: Any) -> None:
         try:
-            shelf.commit(block)
+            files.commit(block)
         except Conflict:
             raise commit.fenced(block) from None
 
@@ -123,9 +123,9 @@ def precondition_taken_for_a_fence() -> None:
 
 def no_check_after_a_put() -> None:
     """Acknowledge what was put, without asking whether we are still the node."""
-    from sharding.documents.tenure import Held
+    from sharding.documents.tenure import OwnTenure
 
-    patch(Held, check=lambda held: None)
+    patch(OwnTenure, check=lambda held: None)
 
 
 _GONE = frozenset(

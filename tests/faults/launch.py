@@ -61,9 +61,9 @@ def _hasten() -> None:
 
 def _redirect(ways: dict[str, str]) -> None:
     """Go to the other nodes through proxies of our own."""
-    from jjq.node.cluster import Clustering
+    from jjq.node.cluster import ClusterMembership
 
-    peer, operator, wire = Clustering._peer, Clustering._operator, Clustering._wire
+    peer, operator, wire = ClusterMembership._peer, ClusterMembership._operator, ClusterMembership._wire
     back = {way: address for address, way in ways.items()}
 
     def to_peer(cluster: Any, address: str) -> Any:
@@ -76,7 +76,7 @@ def _redirect(ways: dict[str, str]) -> None:
         found = wire(cluster, back.get(address, address))
         return found and found._replace(address=ways.get(found.address, found.address))
 
-    bugs.patch(Clustering, _peer=to_peer, _operator=to_operator, _wire=to_wire)
+    bugs.patch(ClusterMembership, _peer=to_peer, _operator=to_operator, _wire=to_wire)
 
 
 def main() -> None:

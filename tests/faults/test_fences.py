@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from sharding.documents.tenure import Held
+from sharding.documents.tenure import OwnTenure
 from sharding.journal import fencing
 from sharding.journal.object_journal import ObjectJournal
 from tests.coldstore.interleave import explore
@@ -31,7 +31,7 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def skip_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Held, "check", lambda held: None)
+    monkeypatch.setattr(OwnTenure, "check", lambda held: None)
 
 
 def take_for_our_own(monkeypatch: pytest.MonkeyPatch) -> None:

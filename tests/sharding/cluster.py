@@ -75,7 +75,7 @@ class Peer:
         if node.cut:
             raise Unavailable(f"{self._name} cannot be reached")
         node.asked.append(verb)
-        return getattr(node.router.here, verb)
+        return getattr(node.router.local_only, verb)
 
     async def close(self) -> None:
         return None
@@ -165,7 +165,7 @@ class FakeOwnership:
         return self._world.shards.get(queue)
 
     async def acquire(self, queue: str) -> QueueInfo:
-        return await self._world.nodes[self.node].router.here.get_queue(queue)
+        return await self._world.nodes[self.node].router.local_only.get_queue(queue)
 
     async def expect(self, queue: str) -> None:
         self._world.expected.append((self.node, queue))

@@ -10,7 +10,7 @@ from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import ManualClock
 from coldstore.shared.errors import Unavailable
 from hotstore.journal.port import Batch, Journal, Record
-from sharding.journal.begin import begin
+from sharding.journal.fencing import begin
 from sharding.journal.object_journal import ObjectJournal
 
 Content = list[tuple[int, bytes]]

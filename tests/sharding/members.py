@@ -61,7 +61,7 @@ class Cluster:
 
     async def stop(self, member: Member) -> None:
         """As kill -9: the process does nothing any more. What it was told is durable, or not."""
-        await member._keeper.close()
+        await member._watch.close()
         await member.ownership.close()
         await member.engine.maintenance.stop()
         journal: Any = member.engine.journal
@@ -78,9 +78,9 @@ class Cluster:
         """Let so much time pass that a node which does not beat is dead for `observer`, which then acts."""
         for _ in range(5):
             for member in (observer, *alive):
-                await member._keeper.beat()
+                await member._watch.beat()
             self.clock.advance(2_000.0)
-            await observer._keeper.look()
+            await observer._watch.look()
 
 
 @asynccontextmanager

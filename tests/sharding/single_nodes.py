@@ -16,7 +16,7 @@ from coldstore.shared.clock import ManualClock
 from coldstore.store import ColdStore
 from hotstore.engine import Engine
 from sharding.documents import tenure
-from sharding.single_node import open_lone
+from sharding.single_node import open_single_node
 from tests.hotstore.kit import push, settings
 from tests.sharding.journals import Spoiled, lost
 from tests.sharding.members import SLOW, everything
@@ -35,7 +35,9 @@ class World:
         (self.folder / name).mkdir(exist_ok=True)
         cold = await asyncio.to_thread(ColdStore, self.objects, self.clock, SystemChance())
         hot = settings(maintain_seconds=3_600.0, **changes)
-        engine = await open_lone(self.folder / name, cold, store, hot, SLOW, self.clock, SystemChance())
+        engine = await open_single_node(
+            self.folder / name, cold, store, hot, SLOW, self.clock, SystemChance()
+        )
         self._open.append(engine)
         await self.beat(engine)  # the one of the start is over by then, so that it comes in between nowhere
         return engine
@@ -69,7 +71,7 @@ class World:
 
     @property
     def found(self) -> tenure.Tenure:
-        found = tenure.read(self.objects, paths.LONE)
+        found = tenure.read(self.objects, paths.SINGLE_NODE)
         assert found is not None
         return found.tenure
 

@@ -256,7 +256,7 @@ async def test_what_a_copy_of_the_store_says_of_its_holder_does_not_count(tmp_pa
 async def test_a_document_that_was_deleted_is_put_again(tmp_path: Path) -> None:
     async with world(tmp_path) as made:
         first = await made.open("a")
-        made.objects.delete(paths.tenure(paths.LONE))
+        made.objects.delete(paths.tenure(paths.SINGLE_NODE))
         await made.beat(first)
         assert not first.failed.done()
         with pytest.raises(Conflict):
@@ -280,7 +280,7 @@ async def test_of_many_that_start_at_once_one_has_the_store(tmp_path: Path) -> N
     for _ in range(5):
         with ThreadPoolExecutor(8) as pool:
             assert sum(pool.map(start, range(8))) == 1
-        objects.delete(paths.tenure(paths.LONE))
+        objects.delete(paths.tenure(paths.SINGLE_NODE))
 
 
 async def test_a_damaged_identity_is_told(tmp_path: Path) -> None:

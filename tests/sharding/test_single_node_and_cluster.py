@@ -52,7 +52,7 @@ async def test_a_node_and_a_lone_server_that_start_at_once(tmp_path: Path, quick
     async with cluster(tmp_path, objects) as nodes:
         alone = World(tmp_path, objects)
         loop = asyncio.get_running_loop()
-        mine, theirs = (paths.LONE, "n1") if quicker == "node" else ("n1", paths.LONE)
+        mine, theirs = (paths.SINGLE_NODE, "n1") if quicker == "node" else ("n1", paths.SINGLE_NODE)
 
         def meanwhile(verb: str, key: str) -> None:
             """The slower one has found nobody, and is about to say that it is there."""

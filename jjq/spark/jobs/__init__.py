@@ -1,6 +1,15 @@
-"""Pipeline jobs: compact, verify, import, export, stats; each runs where Spark runs, over one cold store.
+"""Pipeline jobs over one cold store, run where Spark runs.
 
-The driver makes a list of small items (names, ranges of blocks), executors open the store by themselves and
-do the work, and counts come back: no element passes through the driver. Every job can be run again after
+    session         the Spark session of a job
+    tasks           runs work on executors: errors come back as values, progress while it runs
+    ranges          a range of a queue, cut into pieces for tasks
+    compact         merges young blocks of many queues
+    verify          reads every block of a store and compares everything with everything
+    bulk_import     history from other systems becomes a queue; import_columns reads and shapes the source
+    export          a range of a queue as files
+    stats           what each queue holds, hour by hour, as rows and as a picture
+
+The driver makes a list of small items (names, ranges of blocks). Executors open the store by themselves and
+do the work. Counts come back. Invariants: no element passes through the driver; every job can run again after
 a crash at any point.
 """

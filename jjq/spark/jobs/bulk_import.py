@@ -1,14 +1,15 @@
-"""`import`: history in bulk becomes final blocks of a new or idle queue; all of it or nothing.
+"""`import`: history from elsewhere becomes final blocks of a new or idle queue; all of it, or nothing.
 
-    check     one pass over the source: nulls, types, how much there is
-    sort      by range: partition n has what comes before partition n + 1, each sorted, and kept on the
-              executors' disks; equal rows aside, ties are broken by the rest of the row, so that a task
-              that is repeated gives the same elements the same places
-    count     elements and bytes of each partition: so each one's first offset, and how many blocks it makes
-    stage     every partition encodes its blocks and puts them where nobody looks
-    publish   in order; then shown at once (coldstore/queue/bulk_import.py says how, and why that is safe)
+    check     one pass over the source: nulls, types, number of rows
+    sort      by range: the rows of partition n come before those of partition n + 1. Each partition is sorted and kept
+              on the executors' disks. Ties are broken by the rest of the row, so a repeated task gives the same
+              elements the same offsets (equal rows aside)
+    count     elements and bytes of each partition: these give its first offset and its number of blocks
+    stage     every partition encodes its blocks and puts them where no reader looks
+    publish   in order; then all are shown at once (coldstore/queue/bulk_import.py says how, and why that is safe)
 
-An error before the end takes everything back. After a crash run it again: it takes over what was left.
+An error before the end takes everything back. After a crash, run the import again: it takes over what was
+left.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from coldstore.block.draft import draft
+from coldstore.block.draft import make_draft
 from coldstore.layout.metadata import BlockMetadata
 from coldstore.objects.settings import S3Settings
 from coldstore.queue import bulk_import
@@ -33,11 +34,11 @@ from coldstore.shared.clock import SystemClock
 from coldstore.shared.errors import Conflict, InvalidInput, JjqError, NotFound
 from coldstore.store import ColdStore
 from jjq.spark import cold
-from jjq.spark.jobs import arrow, tasks
+from jjq.spark.cold import store_or_new
+from jjq.spark.jobs import tasks
 from jjq.spark.jobs.import_columns import ROW_BYTES, Shape, check_rows
-from jjq.spark.jobs.limits import IMPORT_BLOCKS, IMPORT_PARTITIONS_MAX, PUBLISH_BLOCKS
-from jjq.spark.jobs.place import store_or_new
 from jjq.spark.jobs.tasks import Failures, Progress, silent
+from jjq.spark.limits import IMPORT_BLOCKS, IMPORT_PARTITIONS_MAX, PUBLISH_BLOCKS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,7 +52,7 @@ _STAGED = (
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What was imported: elements `first`..`next` (exclusive)."""
+    """The result of an import: elements `first`..`next` (exclusive)."""
 
     queue: str
     first: int
@@ -61,8 +62,8 @@ class Imported:
     chain: str
 
 
-class Share(NamedTuple):
-    """What one partition makes: blocks of about `block_bytes`, from offset `first` on."""
+class ImportShare(NamedTuple):
+    """The blocks that one partition makes: of about `block_bytes` each, from offset `first` on."""
 
     first: int
     next: int
@@ -97,9 +98,9 @@ def import_history(
         key=key,
         headers=headers,
     )
-    asked = {"content": content, "block_bytes": block_bytes, "block_seconds": block_seconds}
+    chosen = {"content": content, "block_bytes": block_bytes, "block_seconds": block_seconds}
     job = _Import(frame, root, s3 or S3Settings(), shape, progress)
-    return job.run(queue, idle, {name: said for name, said in asked.items() if said is not None})
+    return job.run(queue, idle, {name: value for name, value in chosen.items() if value is not None})
 
 
 class _Import:
@@ -114,11 +115,11 @@ class _Import:
         self._progress = progress
         self._now_us = SystemClock().now_us()
 
-    def run(self, queue: str, idle: bool, asked: dict[str, Any]) -> Imported:
+    def run(self, queue: str, idle: bool, chosen: dict[str, Any]) -> Imported:
         store = store_or_new(self._root, self._s3)
-        content = asked.get("content") or _content(store, queue)
+        content = chosen.get("content") or _content(store, queue)
         shaped = self._shape.frame(self._frame, content, self._now_us)
-        ticket = store.begin_import(queue, idle=idle, **{**asked, "content": content})
+        ticket = store.begin_import(queue, idle=idle, **{**chosen, "content": content})
         try:
             blocks = self._stage(ticket, shaped)
             self._publish(ticket, blocks)
@@ -134,24 +135,26 @@ class _Import:
     def _stage(self, ticket: Ticket, shaped: DataFrame) -> list[BlockMetadata]:
         from pyspark.storagelevel import StorageLevel
 
-        counted = tasks.watched(self._spark, "import", lambda: check_rows(shaped, self._shape), lambda: None)
+        counted = tasks.run_watched(
+            self._spark, "import", lambda: check_rows(shaped, self._shape), lambda: None
+        )
         count, size = counted
         partitions = -(-size // (IMPORT_BLOCKS * ticket.settings.block_bytes))
-        in_order = self._sorted(shaped, max(1, min(partitions, count, IMPORT_PARTITIONS_MAX)))
+        in_order = self._sort(shaped, max(1, min(partitions, count, IMPORT_PARTITIONS_MAX)))
         in_order.persist(StorageLevel.DISK_ONLY)
         try:
             shares = self._count(ticket, in_order, count)
             staged = self._encode(ticket, in_order, shares)
         finally:
             in_order.unpersist()
-        blocks = bulk_import.chained(ticket, staged, SystemChance().token())
+        blocks = bulk_import.chain_blocks(ticket, staged, SystemChance().token())
         if sum(block.count for block in blocks) != count:
             raise Conflict(
                 "the source changed while it was imported: run it again on one that stays as it is"
             )
         return blocks
 
-    def _sorted(self, shaped: DataFrame, partitions: int) -> DataFrame:
+    def _sort(self, shaped: DataFrame, partitions: int) -> DataFrame:
         from pyspark.sql import functions as f
 
         order = self._shape.order_columns
@@ -162,22 +165,22 @@ class _Import:
             .select("timestamp", "key", "value", "headers")
         )
 
-    def _count(self, ticket: Ticket, in_order: DataFrame, count: int) -> dict[int, Share]:
-        """What each partition makes, after every row was seen to be an element."""
+    def _count(self, ticket: Ticket, in_order: DataFrame, count: int) -> dict[int, ImportShare]:
+        """The share of each partition, after a check that every row can be an element."""
         failures = Failures(self._spark)
         content = ticket.settings.content
 
         def measure(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return failures.guard(lambda: _measured(batches, content))
+            return failures.guard(lambda: _measure(batches, content))
 
-        measured = arrow.map_in_arrow(in_order, measure, _COUNTED)
-        rows = tasks.watched(self._spark, "import", measured.collect, lambda: None)
+        counts = tasks.map_in_arrow(in_order, measure, _COUNTED)
+        rows = tasks.run_watched(self._spark, "import", counts.collect, lambda: None)
         failures.raise_first()
-        shares: dict[int, Share] = {}
+        shares: dict[int, ImportShare] = {}
         first = ticket.first
         for row in sorted(rows):
             pieces = max(1, round(row["bytes"] / ticket.settings.block_bytes))
-            shares[row["partition"]] = Share(first, first + row["count"], row["bytes"] / pieces)
+            shares[row["partition"]] = ImportShare(first, first + row["count"], row["bytes"] / pieces)
             first += row["count"]
         if first != ticket.first + count:
             raise Conflict(
@@ -185,22 +188,22 @@ class _Import:
             )
         return shares
 
-    def _encode(self, ticket: Ticket, in_order: DataFrame, shares: dict[int, Share]) -> list[Staged]:
+    def _encode(self, ticket: Ticket, in_order: DataFrame, shares: dict[int, ImportShare]) -> list[Staged]:
         failures = Failures(self._spark)
         done = self._spark.sparkContext.accumulator(0)
         root, s3 = self._root, self._s3
 
         def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for staged in failures.guard(lambda: _staged(batches, ticket, root, s3, shares)):
+            for staged in failures.guard(lambda: _stage_blocks(batches, ticket, root, s3, shares)):
                 done.add(staged.last - staged.first + 1)
                 yield pa.RecordBatch.from_pylist([staged._asdict()])
 
         total = sum(share.next - share.first for share in shares.values())
         progress = self._progress("stage")
-        rows = tasks.watched(
+        rows = tasks.run_watched(
             self._spark,
             "import",
-            arrow.map_in_arrow(in_order, stage, _STAGED).collect,
+            tasks.map_in_arrow(in_order, stage, _STAGED).collect,
             lambda: progress(done.value, total),
         )
         failures.raise_first()
@@ -210,14 +213,16 @@ class _Import:
         progress = self._progress("publish")
         publish = partial(_publish_run, self._root, self._s3, ticket)
         for at in range(0, len(blocks), PUBLISH_BLOCKS):
-            tasks.all_done(tasks.run(self._spark, "import", [blocks[at : at + PUBLISH_BLOCKS]], publish))
+            tasks.raise_failures(
+                tasks.run(self._spark, "import", [blocks[at : at + PUBLISH_BLOCKS]], publish)
+            )
             progress(min(at + PUBLISH_BLOCKS, len(blocks)), len(blocks))
 
 
 def _content(store: ColdStore, queue: str) -> Content:
-    """What a queue holds that exists, and what a new one does where nobody says."""
+    """The content of a queue that exists; `bytes` for a new one."""
     try:
-        return store.shelf(queue).settings.content
+        return store.files(queue).settings.content
     except (NotFound, Conflict):
         return "bytes"
 
@@ -241,7 +246,7 @@ def _partition() -> int:
     return 0 if context is None else int(context.partitionId())
 
 
-def _measured(batches: Iterator[pa.RecordBatch], content: Content) -> Iterator[pa.RecordBatch]:
+def _measure(batches: Iterator[pa.RecordBatch], content: Content) -> Iterator[pa.RecordBatch]:
     count = size = 0
     for rows in _payloads(batches, content):
         sizes = batch.element_bytes(rows.payload)
@@ -262,10 +267,10 @@ class _Rows(NamedTuple):
 
 
 def _payloads(batches: Iterator[pa.RecordBatch], content: Content) -> Iterator[_Rows]:
-    """The rows as payloads of a queue, checked as pushes are; the error says which of the sorted rows is at fault."""
+    """The rows as payloads of a queue, checked like pushes. An error names the row, in sorted order."""
     seen = 0
     for rows in batches:
-        for part in _small(rows.select(["key", "value", "headers"])):
+        for part in _split(rows.select(["key", "value", "headers"])):
             try:
                 payload = batch.check_payload(part.rows, content)
             except InvalidInput as error:
@@ -283,19 +288,23 @@ class _Part(NamedTuple):
     start: int
 
 
-def _small(rows: pa.RecordBatch, start: int = 0) -> Iterator[_Part]:
+def _split(rows: pa.RecordBatch, start: int = 0) -> Iterator[_Part]:
     """Pieces within the limits of one push."""
     big = rows.nbytes > limits.BATCH_BYTES_MAX // 2 or rows.num_rows > limits.BATCH_ELEMENTS_MAX
     if big and rows.num_rows > 1:
         half = rows.num_rows // 2
-        yield from _small(rows.slice(0, half), start)
-        yield from _small(rows.slice(half), start + half)
+        yield from _split(rows.slice(0, half), start)
+        yield from _split(rows.slice(half), start + half)
     elif rows.num_rows:
         yield _Part(rows, start)
 
 
-def _staged(
-    batches: Iterator[pa.RecordBatch], ticket: Ticket, root: str, s3: S3Settings, shares: dict[int, Share]
+def _stage_blocks(
+    batches: Iterator[pa.RecordBatch],
+    ticket: Ticket,
+    root: str,
+    s3: S3Settings,
+    shares: dict[int, ImportShare],
 ) -> Iterator[Staged]:
     """Encode and put the blocks of a partition, one after the other: one of them is in memory at a time."""
     share = shares.get(_partition())
@@ -304,11 +313,11 @@ def _staged(
     objects = cold.objects(root, s3)
     content = ticket.settings.content
     for run in _cut(_payloads(batches, content), share):
-        yield bulk_import.stage(objects, ticket, draft(pa.Table.from_batches(run), content))
+        yield bulk_import.stage(objects, ticket, make_draft(pa.Table.from_batches(run), content))
 
 
-def _cut(rows: Iterator[_Rows], share: Share) -> Iterator[list[pa.RecordBatch]]:
-    """Element batches, gathered to runs of about `block_bytes`; offsets from `first` on."""
+def _cut(rows: Iterator[_Rows], share: ImportShare) -> Iterator[list[pa.RecordBatch]]:
+    """Element batches, grouped into blocks of about `block_bytes`; offsets from `first` on."""
     offset, taken, goal = share.first, 0.0, share.block_bytes
     run: list[pa.RecordBatch] = []
     for payload, times in rows:

@@ -1,8 +1,8 @@
-"""`compact`: merge the young blocks of many queues into final ones, a queue per task.
+"""`compact`: merge the young blocks of many queues into final ones, one task for each queue.
 
-Beside live writers: whoever merges or writes at the same time, the commit protocol (coldstore/queue/commit.py)
-decides, and whoever comes late finds the block there. Killed anywhere, it leaves a file that the next
-merge adopts. A task holds one block's worth of elements at a time, whatever it merges in all.
+Writers may be live meanwhile. If others merge or write at the same time, the commit protocol
+(coldstore/queue/commit.py) decides, and the later one finds the block there. A job that is killed leaves a
+file that the next merge adopts. A task holds the elements of one block at a time, however much it merges.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from coldstore.objects.settings import S3Settings
 from jjq.spark import cold
 from jjq.spark.jobs import tasks
-from jjq.spark.jobs.failure import Failure
-from jjq.spark.jobs.tasks import Progress, silent
+from jjq.spark.jobs.tasks import Failure, Progress, silent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,12 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What became of one queue."""
+    """The result for one queue."""
 
     queue: str
     young: int = 0  # blocks there were
     left: int = 0  # … and are, not due yet or just written
-    blocks: int = 0  # final blocks made here
+    blocks: int = 0  # final blocks that this job wrote
     elements: int = 0
     stored_bytes: int = 0
     error: str | None = None
@@ -48,7 +47,7 @@ def compact(
     s3 = s3 or S3Settings()
     store = cold.store(root, s3)
     for name in queues:
-        store.shelf(name)  # a name that nobody knows is said before anything is done
+        store.files(name)  # raises `NotFound` for an unknown name before any work begins
     names = list(queues) or store.queue_names()
     work = partial(compact_queue, root, s3, everything)
     results = tasks.run(spark, "compact", names, work, progress)

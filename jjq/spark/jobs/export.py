@@ -1,13 +1,13 @@
 """`export`: a range of a queue as partitioned Parquet, or as JSON lines.
 
     <to>/date=2026-01-31/hour=12/part-<first offset>.parquet      or .jsonl.gz
-    <to>/_export.json      what is exported, resolved once: a job that is run again goes on with that
-    <to>/_done/<part>      a piece that is complete, and what it has; its files are not written again
-    <to>/_SUCCESS          everything is there
+    <to>/_export.json      the range, resolved once: a job that runs again goes on with this range
+    <to>/_done/<part>      a complete piece, with its counts; its files are not written again
+    <to>/_SUCCESS          the export is complete
 
-Executors write by themselves, to a folder or to S3, with no jars. A piece has files of its own, named by its
-first offset, so a task that is repeated writes the same files again and adds nothing twice. Engines ignore
-names that begin with `_`.
+Executors write by themselves, to a folder or to S3, without jars. The files of a piece are named by its first
+offset. So a task that runs again writes the same files again and adds nothing twice. Engines ignore names
+that begin with `_`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from coldstore.shared.errors import Conflict, InvalidInput, NotFound
 from jjq.client.element_json import as_json
 from jjq.spark import cold
 from jjq.spark.jobs import ranges, tasks
-from jjq.spark.jobs.ranges import Range
+from jjq.spark.jobs.ranges import OffsetRange
 from jjq.spark.jobs.tasks import Progress, silent
 from jjq.spark.scan.partition import Slice
 
@@ -50,7 +50,7 @@ _FOLDERS: Final[dict[str, str]] = {"hour": "date=%Y-%m-%d/hour=%H/", "date": "da
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was exported, by this run and by those before it that were broken off."""
+    """The result of an export: of this run, and of interrupted runs before it."""
 
     queue: str
     start: int
@@ -60,7 +60,7 @@ class Exported:
     bytes: int
 
 
-class Target(NamedTuple):
+class ExportTarget(NamedTuple):
     """Where to, and in which form."""
 
     url: str
@@ -91,12 +91,12 @@ def export(
         raise InvalidInput(f"format is {format!r} by {by!r}: use parquet or jsonl, by hour, date or none")
     s3 = s3 or S3Settings()
     cold.store(root, s3)
-    target = Target(to, s3, format, by)
-    found = _planned(target, root, queue, start, end)
+    target = ExportTarget(to, s3, format, by)
+    found = _plan(target, root, queue, start, end)
     done = {info.key.removeprefix(_DONE) for info in target.objects.list(_DONE)}
     left = [piece for piece in found.pieces if _name(piece) not in done]
     work = partial(_write, target, found)
-    tasks.all_done(tasks.run(spark, "export", left, work, progress))
+    tasks.raise_failures(tasks.run(spark, "export", left, work, progress))
     written = [orjson.loads(target.objects.get(info.key).data) for info in target.objects.list(_DONE)]
     sums = {name: sum(each[name] for each in written) for name in ("files", "elements", "bytes")}
     exported = Exported(found.settings.name, found.start, found.end, **sums)
@@ -104,10 +104,10 @@ def export(
     return exported
 
 
-def _planned(target: Target, root: str, queue: str, start: str, end: str) -> Range:
+def _plan(target: ExportTarget, root: str, queue: str, start: str, end: str) -> OffsetRange:
     """The range, as it was resolved by the first run; its pieces are cut as they were then."""
     objects = target.objects
-    asked = {"queue": queue, "start": start, "end": end, "format": target.format, "by": target.by}
+    options = {"queue": queue, "start": start, "end": end, "format": target.format, "by": target.by}
     try:
         plan = orjson.loads(objects.get(_PLAN).data)
     except NotFound:
@@ -115,33 +115,33 @@ def _planned(target: Target, root: str, queue: str, start: str, end: str) -> Ran
             raise Conflict(f"{target.url} is not empty: export to a new folder") from None
         found = ranges.find(root, target.s3, queue, start, end)
         cuts = [piece[0].start for piece in found.pieces]
-        objects.put(_PLAN, orjson.dumps({**asked, "range": [found.start, found.end], "cuts": cuts}))
+        objects.put(_PLAN, orjson.dumps({**options, "range": [found.start, found.end], "cuts": cuts}))
         return found
     if next(objects.list(_SUCCESS), None) is not None:
         raise Conflict(f"{target.url} has a complete export: choose another folder")
-    if {name: plan.get(name) for name in asked} != asked:
+    if {name: plan.get(name) for name in options} != options:
         raise Conflict(f"{target.url} has another export, not complete: give its options, or another folder")
     first, last = plan["range"]
     found = ranges.find(root, target.s3, queue, known=(first, last))
     return _cut(found, [*plan["cuts"], last])
 
 
-def _cut(found: Range, cuts: Sequence[int]) -> Range:
+def _cut(found: OffsetRange, cuts: Sequence[int]) -> OffsetRange:
     """The same range in other pieces: blocks may have been merged since they were cut."""
     parts = [part for piece in found.pieces for part in piece]
     pieces: list[tuple[Slice, ...]] = []
     for low, high in pairwise(cuts):
         inside = (Slice(part.block, max(low, part.start), min(high, part.end)) for part in parts)
         pieces.append(tuple(part for part in inside if part.start < part.end))
-    return Range(found.options, found.settings, found.start, found.end, tuple(pieces))
+    return OffsetRange(found.options, found.settings, found.start, found.end, tuple(pieces))
 
 
 def _name(piece: Sequence[Slice]) -> str:
     return f"part-{piece[0].start:020d}"
 
 
-def _write(target: Target, found: Range, piece: Sequence[Slice]) -> None:
-    """One task: write the files of a piece, then say that it is complete."""
+def _write(target: ExportTarget, found: OffsetRange, piece: Sequence[Slice]) -> None:
+    """One task: write the files of a piece, then mark it as complete."""
     name = _name(piece)
     files: dict[str, _File] = {}
     for table in found.blocks(piece):
@@ -155,8 +155,8 @@ def _write(target: Target, found: Range, piece: Sequence[Slice]) -> None:
         size += len(data)
         target.objects.put(f"{folder}{name}{file.suffix}", data)
     elements = sum(part.end - part.start for part in piece)
-    told = {"files": len(files), "elements": elements, "bytes": size}
-    target.objects.put(_DONE + name, orjson.dumps(told))
+    counts = {"files": len(files), "elements": elements, "bytes": size}
+    target.objects.put(_DONE + name, orjson.dumps(counts))
 
 
 def _by_folder(table: pa.Table, form: str) -> Iterator[tuple[str, pa.Table]]:

@@ -1,21 +1,54 @@
-"""From any data frame to the columns of elements: which column is what, and whether it can be that.
+"""Read the source of an import with Spark, and turn its columns into those of elements.
 
-order0, order1 …   what the elements are ordered by, as it is
-timestamp          microseconds since 1970
-key, value         bytes, or text
-headers            map<string, binary>
+Sources are Parquet, JSON lines, and CSV with a header. `Shape` says which column becomes which:
+
+    order0, order1 …   the columns that the elements are ordered by, unchanged
+    timestamp          microseconds since 1970
+    key, value         bytes, or text
+    headers            map<string, binary>
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from coldstore.shared.batch import Content
 from coldstore.shared.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+Format = Literal["parquet", "jsonl", "csv"]
+
+
+def read(
+    spark: SparkSession, sources: Sequence[str], format: Format, text: Collection[str] = ()
+) -> DataFrame:
+    """The rows of all sources. In CSV, columns named in `text` are text; the types of others are inferred."""
+    from pyspark.errors import PySparkException
+
+    if not sources:
+        raise InvalidInput("give the files or folders to import from")
+    reader = spark.read.option("mode", "FAILFAST")
+    try:
+        if format == "parquet":
+            return reader.parquet(*sources)
+        if format == "jsonl":
+            return reader.json(list(sources))
+        reader = reader.option("header", True)
+        inferred = reader.option("inferSchema", True).csv(list(sources)).schema
+        # A value "007" is not the number 7, and its column might hold nothing else.
+        fields = [
+            f"`{each.name}` {'string' if each.name in text else each.dataType.simpleString()}"
+            for each in inferred
+        ]
+        return reader.option("inferSchema", False).schema(", ".join(fields)).csv(list(sources))
+    except PySparkException as error:
+        line = str(error).splitlines()[0]
+        raise InvalidInput(f"Spark cannot read the source: {line[:300]}") from None
+
 
 WHOLE_ROW: Final = "*"
 ROW_BYTES: Final = 24  # of an element besides its payload, in Arrow form

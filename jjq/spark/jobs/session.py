@@ -15,7 +15,7 @@ from coldstore.shared.errors import InvalidInput, Unavailable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Of a session that we start; whoever submits a job, or passes --conf, may say otherwise.
+# Settings of a session that we start. spark-submit and --conf take precedence.
 _QUIET: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
@@ -48,14 +48,14 @@ def session(
     for key, value in {**given, **(conf or {})}.items():
         builder = builder.config(key, value)
     try:
-        made = builder.getOrCreate()
+        found = builder.getOrCreate()
     except PySparkException as error:
         line = str(error).splitlines()[0]
         raise Unavailable(f"Spark did not start ({line}): it needs Java 17 or newer, and a master") from None
     try:
-        yield made
+        yield found
     finally:
-        made.stop()
+        found.stop()
 
 
 def _check_java() -> None:

@@ -1,25 +1,28 @@
-"""`stats`: what each queue holds, hour by hour. Executors read blocks, Spark adds up.
+"""`stats`: what each queue holds, hour by hour, as rows and as a picture. Executors read blocks, Spark adds up.
 
-Elements, bytes (key, value and headers), their sizes, keys, and what all that takes when stored: a block's
-stored bytes are shared out among its elements by their sizes. Distinct keys and the middle sizes are
-estimates, within about 5 % and 0.01 % of the ranks.
+A row has elements, bytes (key, value and headers), element sizes, keys, and stored bytes: the stored bytes of a block
+are shared out among its elements by their sizes. Distinct keys and the middle sizes are estimates, within about 5 %
+and 0.01 % of the ranks.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from coldstore.objects.settings import S3Settings
 from coldstore.shared import batch
+from coldstore.shared.errors import InvalidInput
 from jjq.spark import cold
-from jjq.spark.jobs import arrow, ranges, tasks
-from jjq.spark.jobs.ranges import Range
+from jjq.spark.jobs import ranges, tasks
+from jjq.spark.jobs.ranges import OffsetRange
 from jjq.spark.jobs.tasks import Failures, Progress, silent
 from jjq.spark.scan.partition import Slice
 
@@ -41,7 +44,7 @@ _COLUMNS: Final = ("timestamp", "key", "value", "headers")
 
 
 @dataclass(frozen=True, slots=True)
-class Hour:
+class HourStats:
     """One queue in one hour."""
 
     queue: str
@@ -72,7 +75,7 @@ def stats(
     end: str = "end",
     s3: S3Settings | None = None,
     progress: Progress = silent,
-) -> list[Hour]:
+) -> list[HourStats]:
     """A row for each queue and hour that has elements."""
     s3 = s3 or S3Settings()
     store = cold.store(root, s3)
@@ -88,17 +91,17 @@ def stats(
         for numbers in batches:
             for number in numbers.column(0).to_pylist():
                 at, piece = pieces[number]
-                yield from failures.guard(lambda at=at, piece=piece: _seen(at, found[at], piece))  # type: ignore[misc]
+                yield from failures.guard(lambda at=at, piece=piece: _measure_elements(at, found[at], piece))  # type: ignore[misc]
                 done.add(1)
 
     numbers = spark.range(0, len(pieces), numPartitions=len(pieces))
-    seen = arrow.map_in_arrow(numbers, read, _SEEN)
-    rows = tasks.watched(
-        spark, "stats", lambda: _summed(seen).collect(), lambda: progress(done.value, len(pieces))
+    seen = tasks.map_in_arrow(numbers, read, _SEEN)
+    rows = tasks.run_watched(
+        spark, "stats", lambda: _sum_up(seen).collect(), lambda: progress(done.value, len(pieces))
     )
     failures.raise_first()
     return [
-        Hour(
+        HourStats(
             names[row["queue"]],
             batch.from_us(row["hour"] * _HOUR_US),
             row["elements"],
@@ -116,7 +119,7 @@ def stats(
     ]
 
 
-def _seen(at: int, found: Range, piece: Sequence[Slice]) -> Iterator[pa.RecordBatch]:
+def _measure_elements(at: int, found: OffsetRange, piece: Sequence[Slice]) -> Iterator[pa.RecordBatch]:
     """On an executor: hour, size and key of every element, a batch for each block."""
     for part, table in zip(piece, found.blocks(piece, _COLUMNS), strict=True):
         rows = table.combine_chunks().to_batches()[0]
@@ -134,7 +137,7 @@ def _seen(at: int, found: Range, piece: Sequence[Slice]) -> Iterator[pa.RecordBa
         yield pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 
 
-def _summed(seen: DataFrame) -> DataFrame:
+def _sum_up(seen: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     size = f.col("size")
@@ -153,3 +156,43 @@ def _summed(seen: DataFrame) -> DataFrame:
         )
         .orderBy("queue", "hour")
     )
+
+
+def check_matplotlib() -> None:
+    """Say before hours of work that there can be no picture after it."""
+    try:
+        importlib.import_module("matplotlib")
+    except ImportError:
+        raise InvalidInput(
+            "a plot needs matplotlib, which is not installed: pip install 'jjq[spark]'"
+        ) from None
+
+
+def draw_hours(hours: Sequence[HourStats], path: Path) -> None:
+    """Write a PNG."""
+    check_matplotlib()
+    figures: Any = importlib.import_module("matplotlib.figure")
+    figure = figures.Figure(figsize=(11, 9), layout="constrained")
+    counts, volumes, sizes = figure.subplots(3, 1, sharex=True)
+    for queue in dict.fromkeys(hour.queue for hour in hours):
+        rows = [hour for hour in hours if hour.queue == queue]
+        times = [row.hour for row in rows]
+        counts.plot(times, [row.elements for row in rows], marker=".", label=queue)
+        line = volumes.plot(times, [row.bytes / 1e6 for row in rows], marker=".", label=queue)[0]
+        volumes.plot(times, [row.stored_bytes / 1e6 for row in rows], linestyle=":", color=line.get_color())
+        sizes.plot(times, [row.size_p50 for row in rows], marker=".", color=line.get_color(), label=queue)
+        sizes.plot(times, [row.size_p99 for row in rows], linestyle=":", color=line.get_color())
+    counts.set_ylabel("elements in an hour")
+    volumes.set_ylabel("MB in an hour (dotted: stored)")
+    sizes.set_ylabel("bytes of an element, middle\n(dotted: 99th percentile)")
+    for axes in (counts, volumes, sizes):
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+    if hours:
+        counts.legend(loc="best")
+    try:
+        figure.savefig(path, format="png", dpi=120)
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot write the plot to {path}: {error.strerror}; choose another place"
+        ) from None

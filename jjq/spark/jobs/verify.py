@@ -1,7 +1,8 @@
-"""`verify`: every file of a store, section by section on executors (coldstore/queue/sections.py), joined in the driver.
+"""`verify`: read every file of a store, section by section on executors (coldstore/queue/sections.py).
 
-Three rounds: executors list each queue and cut it into sections; executors check the sections; the driver joins
-what they found by the first and last block of each, and executors compare the folders of data with that.
+There are three rounds. Executors list each queue and cut it into sections. Executors check the sections, and
+the driver joins the reports by the first and last block of each section. Executors compare the data folders
+with the result.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from coldstore.block.files import Shelf
+from coldstore.block.files import BlockFiles
 from coldstore.layout.queue_settings import QueueSettings
 from coldstore.objects.settings import S3Settings
 from coldstore.queue import sections, verify
-from coldstore.queue.sections import Part, Plan, Section
+from coldstore.queue.sections import Section, SectionPlan, SectionReport
 from coldstore.queue.verify import Joined, Report
 from jjq.spark import cold
 from jjq.spark.jobs import tasks
-from jjq.spark.jobs.limits import SECTION_BLOCKS
 from jjq.spark.jobs.tasks import Progress, silent
+from jjq.spark.limits import SECTION_BLOCKS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,17 +31,17 @@ class Planned(NamedTuple):
     """A queue that can be verified."""
 
     settings: QueueSettings
-    plan: Plan
+    plan: SectionPlan
 
 
-class Store(NamedTuple):
-    """Where everything is, as executors need to know it."""
+class StoreLocation(NamedTuple):
+    """Where the store is: all that an executor needs to open it."""
 
     root: str
     s3: S3Settings
 
-    def shelf(self, settings: QueueSettings) -> Shelf:
-        return Shelf(cold.objects(self.root, self.s3), settings)
+    def files(self, settings: QueueSettings) -> BlockFiles:
+        return BlockFiles(cold.objects(self.root, self.s3), settings)
 
 
 def verify_store(
@@ -53,37 +54,35 @@ def verify_store(
     progress: Progress = silent,
 ) -> list[Report]:
     """A report for each of these queues, or for all."""
-    where = Store(root, s3 or S3Settings())
+    where = StoreLocation(root, s3 or S3Settings())
     names = list(queues) or cold.store(*where).entries()
-    planned = tasks.all_done(tasks.run(spark, "verify", names, partial(_plan, where, section_blocks)))
+    planned = tasks.raise_failures(tasks.run(spark, "verify", names, partial(_plan, where, section_blocks)))
     sound = [found for found in planned if isinstance(found, Planned)]
     work = [(found.settings, each) for found in sound for each in found.plan.sections]
-    parts = iter(tasks.all_done(tasks.run(spark, "verify", work, partial(_check, where), progress)))
+    parts = iter(tasks.raise_failures(tasks.run(spark, "verify", work, partial(_check, where), progress)))
     joined = [
-        verify.join(where.shelf(settings), plan, list(islice(parts, len(plan.sections))))
+        verify.join(where.files(settings), plan, list(islice(parts, len(plan.sections))))
         for settings, plan in sound
     ]
     settled = [(found.settings, each) for found, each in zip(sound, joined, strict=True)]
-    reports = tasks.all_done(tasks.run(spark, "verify", settled, partial(_finish, where)))
+    reports = tasks.raise_failures(tasks.run(spark, "verify", settled, partial(_finish, where)))
     reports += [found for found in planned if isinstance(found, Report)]
     place = {name: at for at, name in enumerate(names)}
     return sorted(reports, key=lambda report: place[report.queue])
 
 
-def _plan(where: Store, section_blocks: int, name: str) -> Planned | Report:
+def _plan(where: StoreLocation, section_blocks: int, name: str) -> Planned | Report:
     judged = cold.store(*where).judge(name)
-    return (
-        judged
-        if isinstance(judged, Report)
-        else Planned(judged.settings, sections.plan(judged, section_blocks))
-    )
+    if isinstance(judged, Report):
+        return judged
+    return Planned(judged.settings, sections.plan(judged, section_blocks))
 
 
-def _check(where: Store, item: tuple[QueueSettings, Section]) -> Part:
+def _check(where: StoreLocation, item: tuple[QueueSettings, Section]) -> SectionReport:
     settings, each = item
-    return sections.check(where.shelf(settings), each)
+    return sections.check(where.files(settings), each)
 
 
-def _finish(where: Store, item: tuple[QueueSettings, Joined]) -> Report:
+def _finish(where: StoreLocation, item: tuple[QueueSettings, Joined]) -> Report:
     settings, joined = item
-    return verify.finish(where.shelf(settings), joined)
+    return verify.finish(where.files(settings), joined)

@@ -1,4 +1,4 @@
-"""Filters on offset and timestamp, as bounds by which blocks and row groups are left out."""
+"""Filters on offset and timestamp, turned into bounds that rule out blocks and row groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 from coldstore.shared.batch import to_us
 from coldstore.shared.limits import OFFSET_MAX
 from jjq.spark.scan.partition import Times
-from jjq.spark.scan.plan import Span
+from jjq.spark.scan.plan import OffsetSpan
 
 _ALWAYS: Final = Times(-OFFSET_MAX, OFFSET_MAX)
 
@@ -34,16 +34,16 @@ class Bounds:
     end: int = OFFSET_MAX
     times: Times | None = None
 
-    def within(self, span: Span) -> Span:
+    def within(self, span: OffsetSpan) -> OffsetSpan:
         """The part of `span` that these bounds leave."""
         start = max(span.start, self.start)
-        return Span(start, max(start, min(span.end, self.end)))
+        return OffsetSpan(start, max(start, min(span.end, self.end)))
 
     def narrowed(self, filters: Iterable[Filter]) -> tuple[Self, list[Filter]]:
         """These bounds and all of `filters`; and the filters that Spark must still apply.
 
-        A range of offsets is cut exactly, so Spark need not look again. Whole row groups are left out by
-        time, and the elements of the others are Spark's to judge.
+        A range of offsets is cut exactly, so Spark need not filter again. Bounds of time only rule out whole row
+        groups, so Spark filters the elements of the others.
         """
         bounds, left = self, []
         for each in filters:

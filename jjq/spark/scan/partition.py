@@ -1,8 +1,8 @@
-"""What one task reads, and how: pickled by the driver, opened and checked on the executor.
+"""The work of one task of a read. The driver pickles it, an executor runs it.
 
-A partition holds parts of cold blocks, or a range that a server is asked for. A block's sha256 is checked
-before it is parsed; then it is decoded row group by row group, so that a task's memory holds the stored
-block and one group of it.
+A partition holds parts of cold blocks, or a range that is read from a server. A block's sha256 is checked
+before the block is parsed. Then it is decoded row group by row group, so a task holds the stored block and
+one decoded row group in memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from coldstore.block.files import Shelf
+from coldstore.block.files import BlockFiles
 from coldstore.layout.metadata import BlockMetadata
 from coldstore.layout.queue_settings import QueueSettings
 from coldstore.queue.cold_queue import ColdQueue
@@ -22,8 +22,8 @@ from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import SystemClock
 from coldstore.shared.errors import DataLoss
 from jjq.spark import cold
+from jjq.spark.errors import report
 from jjq.spark.options import Options
-from jjq.spark.skips import report
 
 
 class Times(NamedTuple):
@@ -46,8 +46,8 @@ class Slice(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Where the elements of a partition come from, and in which form they are wanted."""
+class PartitionSource:
+    """Where the elements of a partition come from, and the columns they are wanted in."""
 
     options: Options
     settings: QueueSettings
@@ -59,7 +59,7 @@ class Partition(InputPartition):
     """The work of one task: parts of cold blocks, or the elements `tail` of a server."""
 
     def __init__(
-        self, source: Source, slices: tuple[Slice, ...] = (), tail: tuple[int, int] | None = None
+        self, source: PartitionSource, slices: tuple[Slice, ...] = (), tail: tuple[int, int] | None = None
     ) -> None:
         super().__init__(None)
         self.source = source
@@ -71,10 +71,10 @@ class Partition(InputPartition):
         wanted = self.source.wanted
         for part in self.slices:
             for table in self._cold(part):
-                yield from (_formed(batch, wanted) for batch in table.to_batches() if batch.num_rows)
+                yield from (_conform(batch, wanted) for batch in table.to_batches() if batch.num_rows)
         if self.tail is not None:
             for batch in self._hot(*self.tail):
-                yield _formed(batch, wanted)
+                yield _conform(batch, wanted)
 
     def _cold(self, part: Slice) -> Iterator[pa.Table]:
         try:
@@ -86,16 +86,16 @@ class Partition(InputPartition):
 
     def _block(self, part: Slice) -> Iterator[pa.Table]:
         block, columns = part.block, self.source.wanted.names
-        shelf = Shelf(
+        files = BlockFiles(
             cold.objects(self.source.options.root or "", self.source.options.s3), self.source.settings
         )
         try:
-            file = shelf.open(block, shelf.data(block))
+            file = files.open(block, files.data(block))
         except DataLoss:
             if block.kind == "final":
                 raise
             # A young block may have been merged and swept since the plan was made.
-            queue = ColdQueue(shelf, SystemClock(), SystemChance())
+            queue = ColdQueue(files, SystemClock(), SystemChance())
             yield queue.read_block(block, part.start, part.end, columns)
             return
         origin = block.file_first
@@ -103,13 +103,14 @@ class Partition(InputPartition):
             yield file.read(low, high, columns)
 
     def _hot(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        from jjq.spark.server import Server  # brings gRPC, which reading the cold store does not need
+        # Imported here: it brings gRPC, which reading the cold store does not need.
+        from jjq.spark.server import ServerConnection
 
         options = self.source.options
-        with Server(options.server or "", options.tls, options.timeout, task=True) as server:
+        with ServerConnection(options.server or "", options.tls, options.timeout, task=True) as server:
             yield from server.read(self.source.settings.name, start, end)
 
 
-def _formed(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+def _conform(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     columns = [batch.column(field.name).cast(field.type) for field in wanted]
     return pa.RecordBatch.from_arrays(columns, schema=wanted)

@@ -1,7 +1,8 @@
-"""From a queue's name to what each task reads: blocks pruned by their metadata, then what is still hot.
+"""Plan a read: from a queue's name to what each task reads.
 
-The range of offsets is decided first, once. What is cold by then is read from the cold store and the rest
-from the server, by offsets: so a block that is sealed meanwhile is neither read twice nor left out.
+The range of offsets is decided first, once. Blocks that are cold by then are read from the cold store,
+without those that their metadata rules out. The rest is read from the server, by offsets. So a block that is
+sealed meanwhile is neither read twice nor left out.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from coldstore import start_points
-from coldstore.block.files import Shelf
+from coldstore.block.files import BlockFiles
 from coldstore.layout.queue_settings import QueueSettings
 from coldstore.queue.cold_queue import ColdQueue
 from coldstore.shared.clock import SystemClock
@@ -24,15 +25,15 @@ from jjq.client.loop_thread import portal
 from jjq.spark import cold
 from jjq.spark.limits import HOT_PARTITION_ELEMENTS, PARTITION_BYTES_MIN, PARTITIONS_MIN
 from jjq.spark.options import Options
-from jjq.spark.scan.partition import Partition, Slice, Source, Times
+from jjq.spark.scan.partition import Partition, PartitionSource, Slice, Times
 
 if TYPE_CHECKING:
-    from jjq.spark.server import Server
+    from jjq.spark.server import ServerConnection
 
-_ASKED: Final = frozenset({"time", "ago", "subscriber"})  # starting points that only a server can judge
+_SERVER_KINDS: Final = frozenset({"time", "ago", "subscriber"})  # starting points that a server resolves
 
 
-class Span(NamedTuple):
+class OffsetSpan(NamedTuple):
     """A range of offsets, `end` excluded."""
 
     start: int
@@ -44,7 +45,7 @@ class View:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self._server = _connected(options)
+        self._server = _connect(options)
         self._clock = SystemClock()
         try:
             info = None if self._server is None else self._server.queue(options.queue)
@@ -61,7 +62,7 @@ class View:
         if self._server is not None:
             found = self._server.queue(self.settings.name).next_offset
             if found == self.next_offset:
-                return found  # a listing of the cold store would be in vain, and it is not for nothing
+                return found
             self.next_offset = found
         if self._cold is not None:
             found = self._cold.refresh().next_offset
@@ -83,11 +84,11 @@ class View:
     def resolve(self, point: str) -> int:
         """The offset that a starting point means, at most `next_offset`."""
         start = start_points.parse(point)
-        if self._server is not None and start.kind in _ASKED:
+        if self._server is not None and start.kind in _SERVER_KINDS:
             return min(self._server.resolve(self.settings.name, point).offset, self.next_offset)
         return portal().run(start_points.resolve(start, self)).offset
 
-    def span(self) -> Span:
+    def span(self) -> OffsetSpan:
         """The range that the options ask for."""
         start, end = self.resolve(self.options.start), self.resolve(self.options.end)
         if start > end:
@@ -95,7 +96,7 @@ class View:
                 f"start {self.options.start} is offset {start}, after end {self.options.end}, "
                 f"which is {end}: swap or correct them"
             )
-        return Span(start, end)
+        return OffsetSpan(start, end)
 
     def now_us(self) -> int:
         return self._clock.now_us()
@@ -108,7 +109,7 @@ class View:
         return block.first + int(late.argmax())
 
     async def timestamp_of(self, offset: int) -> int | None:
-        return None  # a plan needs no timestamps, and to learn one costs a block
+        return None  # a plan needs no timestamps, and one costs reading a block
 
     def position_of(self, subscriber: str) -> int:
         raise InvalidInput(
@@ -116,11 +117,11 @@ class View:
         )
 
     @property
-    def shelf(self) -> Shelf:
+    def files(self) -> BlockFiles:
         """The queue's files in the cold store."""
         if self.options.root is None:
             raise AssertionError("options have no root")
-        return Shelf(cold.objects(self.options.root, self.options.s3), self.settings)
+        return BlockFiles(cold.objects(self.options.root, self.options.s3), self.settings)
 
     @property
     def cold_next(self) -> int:
@@ -129,7 +130,7 @@ class View:
 
     # What to read ---------------------------------------------------------------------------------
 
-    def slices(self, span: Span, times: Times | None = None) -> list[Slice]:
+    def slices(self, span: OffsetSpan, times: Times | None = None) -> list[Slice]:
         """The parts of cold blocks inside `span`, without blocks that have no element within `times`."""
         if self._cold is None:
             return []
@@ -144,14 +145,14 @@ class View:
             if times is None or times.touch(block.min_timestamp_us, block.max_timestamp_us)
         ]
 
-    def partitions(self, span: Span, wanted: pa.Schema, times: Times | None = None) -> list[Partition]:
+    def partitions(self, span: OffsetSpan, wanted: pa.Schema, times: Times | None = None) -> list[Partition]:
         """`span` cut into pieces for tasks: cold blocks by bytes, the rest from the server by count."""
-        source = Source(self.options, self.settings, wanted, times)
+        source = PartitionSource(self.options, self.settings, wanted, times)
         runs = _runs(self.slices(span, times), self.options.partition_bytes)
-        cold_ones = [Partition(source, slices=tuple(run)) for run in runs]
-        return cold_ones + [Partition(source, tail=tail) for tail in self._tails(span)]
+        cold_parts = [Partition(source, slices=tuple(run)) for run in runs]
+        return cold_parts + [Partition(source, tail=tail) for tail in self._tails(span)]
 
-    def _tails(self, span: Span) -> Iterator[tuple[int, int]]:
+    def _tails(self, span: OffsetSpan) -> Iterator[tuple[int, int]]:
         if self._server is None:
             return
         start = max(span.start, self.cold_next)
@@ -160,7 +161,7 @@ class View:
 
 
 def _runs(slices: list[Slice], most: int) -> Iterator[list[Slice]]:
-    """Consecutive slices of about `most` stored bytes together; less where that keeps few tasks busy."""
+    """Consecutive slices of about `most` stored bytes together; less if there would be few tasks otherwise."""
     total = sum(part.block.stored_bytes for part in slices)
     most = min(most, max(PARTITION_BYTES_MIN, total // PARTITIONS_MIN))
     run: list[Slice] = []
@@ -175,19 +176,19 @@ def _runs(slices: list[Slice], most: int) -> Iterator[list[Slice]]:
         yield run
 
 
-def _connected(options: Options) -> Server | None:
+def _connect(options: Options) -> ServerConnection | None:
     if options.server is None:
         return None
-    from jjq.spark.server import Server  # brings gRPC, which the cold store does not need
+    from jjq.spark.server import ServerConnection  # brings gRPC, which the cold store does not need
 
-    return Server(options.server, options.tls, options.timeout)
+    return ServerConnection(options.server, options.tls, options.timeout)
 
 
 def _open(options: Options, info: QueueInfo | None) -> ColdQueue:
     """The queue in the cold store; the same one that the server has, where there is a server."""
     root = options.root or ""
     found = cold.store(root, options.s3)
-    queue = found.open_queue(_named(found, options.queue if info is None else info.name))
+    queue = found.open_queue(_find_name(found, options.queue if info is None else info.name))
     if info is not None and info.id != queue.settings.id:
         raise Conflict(
             f"queue {info.name} of {options.server} is another one than that in {root}: correct root or server"
@@ -195,16 +196,16 @@ def _open(options: Options, info: QueueInfo | None) -> ColdQueue:
     return queue
 
 
-def _named(store: ColdStore, queue: str) -> str:
+def _find_name(store: ColdStore, queue: str) -> str:
     """The name of a queue that is given by name or id."""
     try:
         store.objects.head(f"queues/{queue}/queue.json")
     except NotFound:
-        return _by_id(store.list_queues(), queue)
+        return _find_by_id(store.list_queues(), queue)
     return queue
 
 
-def _by_id(queues: Iterable[QueueSettings], queue: str) -> str:
+def _find_by_id(queues: Iterable[QueueSettings], queue: str) -> str:
     return next((known.name for known in queues if known.id == queue), queue)
 
 

@@ -15,18 +15,18 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter
 from pyspark.sql.types import StructType
 
-from jjq.spark.faults import one_line
+from jjq.spark.errors import one_line
 from jjq.spark.options import STREAM_NAMES, TABLE_NAMES, Options
 from jjq.spark.scan.bounds import Bounds
 from jjq.spark.scan.partition import Partition, Times
-from jjq.spark.scan.plan import Span, View
+from jjq.spark.scan.plan import OffsetSpan, View
 from jjq.spark.schema import arrow_schema, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
 
 
-def found(given: Mapping[str, str]) -> tuple[StructType, Span | None]:
+def found(given: Mapping[str, str]) -> tuple[StructType, OffsetSpan | None]:
     """The schema of the queue that the options name, without the columns that they leave out; and the range
     that they mean at this moment, where that is certain."""
     options = Options.parse(given, also=(*STREAM_NAMES, *TABLE_NAMES))
@@ -39,7 +39,7 @@ def found(given: Mapping[str, str]) -> tuple[StructType, Span | None]:
 class Reader(DataSourceReader):
     """One query: planned in a Python process of the driver, read on executors."""
 
-    def __init__(self, given: Mapping[str, str], schema: StructType, span: Span | None = None) -> None:
+    def __init__(self, given: Mapping[str, str], schema: StructType, span: OffsetSpan | None = None) -> None:
         self._options = Options.parse(given, also=TABLE_NAMES)
         self._asked = schema
         self._span = span
@@ -67,7 +67,7 @@ class OnceReader(Reader):
         return left
 
 
-def reader(given: Mapping[str, str], schema: StructType, span: Span | None) -> Reader:
+def reader(given: Mapping[str, str], schema: StructType, span: OffsetSpan | None) -> Reader:
     """The reader that the options ask for. Spark looks for `pushFilters` in its class, so there are two."""
     once = Options.parse(given, also=TABLE_NAMES).push_filters == "once"
     return (OnceReader if once else Reader)(given, schema, span)

@@ -18,14 +18,13 @@ from pyspark.sql.types import StructType
 
 from coldstore.shared.clock import Clock, SystemClock
 from coldstore.shared.errors import Conflict, InvalidInput, OutOfRange
-from jjq.spark.faults import one_line
+from jjq.spark.errors import one_line
 from jjq.spark.limits import LOOK_SECONDS
 from jjq.spark.options import STREAM_NAMES, Options
 from jjq.spark.scan.partition import Partition
-from jjq.spark.scan.plan import Span, View
+from jjq.spark.scan.plan import OffsetSpan, View
 from jjq.spark.schema import arrow_schema
-from jjq.spark.stream import layout
-from jjq.spark.stream.progress import Progress
+from jjq.spark.stream.progress import Progress, plan_cut, plan_partitions
 from jjq.spark.stream.rate_limit import RateLimit
 
 _NOWHERE: Final = "end"
@@ -56,12 +55,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the batch ends that begins at `start`; `start` itself if there is nothing new."""
         with one_line():
             view, begin = self._view(), self._progress(start)
-            span = Span(begin.offset, max(begin.offset, self._available(view, begin.offset)))
+            span = OffsetSpan(begin.offset, max(begin.offset, self._available(view, begin.offset)))
             end = RateLimit.parse(self._given).under(limit).end(view, span, self._wanted())
             if end == begin.offset and begin.start is None:
                 return start
-            span = Span(begin.offset, end)
-            return Progress(end, begin.queue, cut=layout.plan_cut(view, span)).document()
+            span = OffsetSpan(begin.offset, end)
+            return Progress(end, begin.queue, cut=plan_cut(view, span)).document()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         with one_line():
@@ -83,7 +82,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The work of each task, for a new batch or for one that is run again."""
         with one_line():
             begin, until = self._progress(start), self._progress(end)
-            span = Span(begin.offset, until.offset)
+            span = OffsetSpan(begin.offset, until.offset)
             if span.start >= span.end:
                 return []
             view = self._view()
@@ -94,8 +93,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     first=view.first_offset,
                     next=view.next_offset,
                 )
-            cut = until.cut or layout.plan_cut(view, span)
-            return layout.partitions(view, span, cut, self._wanted())
+            cut = until.cut or plan_cut(view, span)
+            return plan_partitions(view, span, cut, self._wanted())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The elements of a partition; called on an executor."""

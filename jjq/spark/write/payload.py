@@ -17,7 +17,7 @@ from pyspark.sql.types import BinaryType, DataType, MapType, StringType, StructT
 
 from coldstore.shared.batch import Content, payload_bytes, payload_schema
 from coldstore.shared.errors import InvalidInput
-from coldstore.shared.null_columns import absent
+from coldstore.shared.null_columns import null_column
 from jjq.spark.limits import PUSH_BYTES, PUSH_ELEMENTS
 
 _COLUMNS: Final = ("value", "key", "headers")
@@ -62,19 +62,19 @@ def payloads(batches: Iterable[pa.RecordBatch], content: Content) -> Iterator[pa
     wanted = payload_schema(content)
     held: list[pa.RecordBatch] = []
     for batch in batches:
-        for part in _split(_formed(batch, wanted)):
+        for part in _split(_conform(batch, wanted)):
             if held and not _fits([*held, part]):
-                yield _joined(held)
+                yield _concat(held)
                 held = []
             held.append(part)
     if held:
-        yield _joined(held)
+        yield _concat(held)
 
 
-def _formed(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+def _conform(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     given = dict(zip(batch.schema.names, batch.columns, strict=True))
     columns = [
-        given[field.name].cast(field.type) if field.name in given else absent(batch.num_rows, field.type)
+        given[field.name].cast(field.type) if field.name in given else null_column(batch.num_rows, field.type)
         for field in wanted
     ]
     if columns[wanted.get_field_index("value")].null_count:
@@ -98,5 +98,5 @@ def _fits(batches: list[pa.RecordBatch]) -> bool:
     return rows <= PUSH_ELEMENTS and sum(payload_bytes(batch) for batch in batches) <= PUSH_BYTES
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _concat(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.concat_batches(batches) if len(batches) > 1 else batches[0]

@@ -1,41 +1,47 @@
-"""The pushes of one task, each written once, whatever became of earlier attempts.
+"""The pushes of one task, each written once, whatever became of previous attempts.
 
 A task is named by what is the same whenever it runs again, and pushes with the identities
 
     producer <name>.0, sequences 0 … 63 · producer <name>.1, sequences 0 … 63 · …
 
-A queue remembers 64 receipts of a producer, so none of these is forgotten before its producer is, which is
-after 7 days, or when 10,000 others have pushed to the queue since.
+A queue remembers 64 receipts of a producer, so none of these is forgotten before its producer is, which is after 7
+days, or when 10,000 others have pushed to the queue since.
 
-The first push of a task goes alone. If the server has its receipt already, the task ran before: then its other
-receipts are asked for, by pushes that can only be recognised or refused (no queue ever has the offset that they
-expect), and what is found is read back and left out (earlier.py). Otherwise this is the first attempt.
+The first push of a task goes alone. If the server has its receipt already, the task ran before. Then the task asks for
+its other receipts, by pushes that can only be recognised or refused (no queue ever has the offset that they expect).
+It reads back the elements that it finds and leaves them out (`leave_out`). Otherwise this is the first attempt.
+
+Spark may hand a task its rows in another order when it runs again. So the rows that were pushed are read back and
+compared. As long as both go the same way, whole batches are compared by Arrow. From the first difference on, rows are
+compared by their digests.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 
 import pyarrow as pa
 
+from coldstore.shared.backoff import Backoff
 from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import SystemClock
 from coldstore.shared.errors import Conflict, Exhausted, Fenced, Unavailable
 from coldstore.shared.limits import OFFSET_MAX, PRODUCER_RECEIPTS_MAX
 from coldstore.shared.results import Receipt, Stage
-from jjq.backoff import Backoff
+from jjq.limits import BACKOFF_SECONDS, BACKOFF_SECONDS_MAX
 from jjq.spark.limits import PUSH_SECONDS, PUSHES_IN_FLIGHT
-from jjq.spark.server import Server
-from jjq.spark.write.earlier import remaining
+from jjq.spark.server import ServerConnection
 
 _Numbered = tuple[int, pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class PushTask:
     """To which queue, under which name, and how durable."""
 
     queue: str
@@ -46,7 +52,7 @@ class Task:
 class Pushes:
     """What one attempt of a task pushes."""
 
-    def __init__(self, server: Server, task: Task) -> None:
+    def __init__(self, server: ServerConnection, task: PushTask) -> None:
         self._server = server
         self._task = task
         self._clock, self._chance = SystemClock(), SystemChance()
@@ -66,7 +72,7 @@ class Pushes:
             return
         receipts = [receipt, *self._server.run(self._known())]
         self.found = sum(receipt.count for receipt in receipts)
-        self._push_all(remaining(chain([first], waiting), self._read(receipts, first.schema)), len(receipts))
+        self._push_all(leave_out(chain([first], waiting), self._read(receipts, first.schema)), len(receipts))
 
     def _push_all(self, payloads: Iterator[pa.RecordBatch], at: int) -> None:
         """Push in rounds, with several in flight; `at` is the number of the next push."""
@@ -87,7 +93,7 @@ class Pushes:
             self.pushed += receipt.count
             return
         # Another attempt runs beside this one and was quicker. It has the same rows, or one of us fails.
-        for _ in remaining([payload], self._read([receipt], payload.schema)):
+        for _ in leave_out([payload], self._read([receipt], payload.schema)):
             raise Conflict(
                 f"two attempts of task {self._task.name} push different rows at the same time: "
                 f"make the query deterministic, or turn speculation off"
@@ -108,13 +114,14 @@ class Pushes:
 
     async def _push(self, at: int, payload: pa.RecordBatch, expected: int | None = None) -> Receipt:
         """One push, until its outcome is known or it has taken too long."""
-        backoff = Backoff(self._clock, self._chance, self._clock.monotonic() + PUSH_SECONDS)
+        backoff = Backoff(BACKOFF_SECONDS, BACKOFF_SECONDS_MAX, self._chance)
+        deadline = self._clock.monotonic() + PUSH_SECONDS
         while True:
             try:
                 return await self._try(at, payload, expected)
             except (Unavailable, Exhausted, Fenced) as error:
                 pause = error.retry_after if isinstance(error, Exhausted) else 0.0
-                if not await backoff.wait(pause):
+                if not await backoff.wait(self._clock, deadline, pause):
                     raise
 
     async def _try(self, at: int, payload: pa.RecordBatch, expected: int | None = None) -> Receipt:
@@ -152,3 +159,49 @@ class Pushes:
             for batch in self._server.read(self._task.queue, receipt.first_offset, end):
                 columns = [batch.column(field.name).cast(field.type) for field in schema]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def leave_out(mine: Iterable[pa.RecordBatch], previous: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of `mine` that are not in `previous`; `Conflict` if `previous` has others."""
+    known: Counter[bytes] = Counter()
+    there: pa.RecordBatch | None = None
+    for batch in mine:
+        while not known and batch.num_rows:
+            there = there if there is not None and there.num_rows else next(previous, None)
+            if there is None:
+                break
+            count = min(batch.num_rows, there.num_rows)
+            if batch.slice(0, count).equals(there.slice(0, count)):
+                batch, there = batch.slice(count), there.slice(count)
+            else:
+                known = Counter(_digests(there))
+                for more in previous:
+                    known.update(_digests(more))
+                there = None
+        if known:
+            batch = _without(batch, known)
+        if batch.num_rows:
+            yield batch
+    left = known.total() + (0 if there is None else there.num_rows) + sum(b.num_rows for b in previous)
+    if left:
+        raise Conflict(
+            f"an earlier attempt of this task pushed {left} elements that it does not have now: the rows differ from "
+            f"attempt to attempt, so make the query deterministic, and write under a new producer or checkpoint"
+        )
+
+
+def _without(batch: pa.RecordBatch, known: Counter[bytes]) -> pa.RecordBatch:
+    """The rows that are not among `known`, which loses those that are."""
+    keep = []
+    for digest in _digests(batch):
+        keep.append(not known[digest])
+        if known[digest]:
+            known[digest] -= 1
+    known += Counter()  # drops what has come down to 0
+    return batch.filter(pa.array(keep))
+
+
+def _digests(batch: pa.RecordBatch) -> Iterator[bytes]:
+    """One for each row. Sixteen bytes stand for it, however large it is."""
+    for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+        yield hashlib.blake2b(repr(row).encode(), digest_size=16).digest()

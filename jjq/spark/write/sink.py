@@ -25,12 +25,12 @@ from coldstore.shared.batch import Content
 from coldstore.shared.chance import SystemChance
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.results import Stage
-from jjq.spark.faults import one_line
+from jjq.spark.errors import one_line
 from jjq.spark.limits import PRODUCER_CHARS_MAX
 from jjq.spark.options import Options
-from jjq.spark.server import Server
+from jjq.spark.server import ServerConnection
 from jjq.spark.write.payload import check_columns, payloads
-from jjq.spark.write.pushes import Pushes, Task
+from jjq.spark.write.pushes import Pushes, PushTask
 
 if TYPE_CHECKING:
     from jjq.remote.settings import ClientTls
@@ -41,7 +41,7 @@ _BATCH: Final = "streaming.sql.batchId"
 
 
 @dataclass(frozen=True, slots=True)
-class Pushed(WriterCommitMessage):
+class PushedCounts(WriterCommitMessage):
     """What a task did: elements that it pushed, and those that an earlier attempt had pushed."""
 
     pushed: int
@@ -49,7 +49,7 @@ class Pushed(WriterCommitMessage):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class SinkTarget:
     """The queue to write to, which was there and takes these columns when the write was planned."""
 
     server: str
@@ -60,27 +60,27 @@ class Target:
     timeout: float
 
     @classmethod
-    def planned(cls, options: Options, stage: str, schema: StructType) -> Target:
+    def planned(cls, options: Options, stage: str, schema: StructType) -> SinkTarget:
         if not options.server:
             raise InvalidInput(
                 "writing needs option server: elements are pushed, blocks are the server's to make"
             )
         if stage not in get_args(Stage):
             raise InvalidInput(f"stage is {stage!r}: use one of {', '.join(get_args(Stage))}")
-        with Server(options.server, options.tls, options.timeout) as server:
+        with ServerConnection(options.server, options.tls, options.timeout) as server:
             info = server.queue(options.queue)
         check_columns(schema, info.name, info.content)
         return cls(options.server, options.tls, info.name, info.content, stage, options.timeout)  # type: ignore[arg-type]
 
-    def push(self, identity: str, batches: Iterator[pa.RecordBatch]) -> Pushed:
+    def push(self, identity: str, batches: Iterator[pa.RecordBatch]) -> PushedCounts:
         """Push the rows of a task; called on an executor."""
-        with Server(self.server, self.tls, self.timeout, task=True) as server:
-            pushes = Pushes(server, Task(self.queue, identity, self.stage))
+        with ServerConnection(self.server, self.tls, self.timeout, task=True) as server:
+            pushes = Pushes(server, PushTask(self.queue, identity, self.stage))
             pushes.run(payloads(batches, self.content))
-            return Pushed(pushes.pushed, pushes.found)
+            return PushedCounts(pushes.pushed, pushes.found)
 
 
-class Writer(DataSourceArrowWriter):
+class SinkWriter(DataSourceArrowWriter):
     """A batch write."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
@@ -93,9 +93,9 @@ class Writer(DataSourceArrowWriter):
             if overwrite:
                 raise InvalidInput("a queue only grows: use mode append")
             options = Options.parse(given, also=("producer", "stage"))
-            self._target = Target.planned(options, _stage(given), schema)
+            self._target = SinkTarget.planned(options, _stage(given), schema)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Pushed:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> PushedCounts:
         with one_line():
             return self._target.push(f"{self._job}.{_task().partitionId()}", iterator)
 
@@ -107,9 +107,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         with one_line():
             if given.get("producer"):
                 raise InvalidInput("a stream is known by its checkpoint: leave out option producer")
-            self._target = Target.planned(Options.parse(given, also=("stage",)), _stage(given), schema)
+            self._target = SinkTarget.planned(Options.parse(given, also=("stage",)), _stage(given), schema)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Pushed:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> PushedCounts:
         with one_line():
             task = _task()
             query, batch = task.getLocalProperty(_QUERY), task.getLocalProperty(_BATCH)

@@ -51,11 +51,11 @@ def encoded(table: pa.Table, content: Content = "bytes") -> bytes:
 
 def alone(table: pa.Table) -> bytes:
     """The file that Arrow writes on its own, with the same row groups."""
-    sizes = encode._row_bytes(table)
+    sizes = encode._measure_rows(table)
     style = encode._Style(
-        encode._provenance(table, settings_of()), encode._compressible(table, int(sizes.sum()))
+        encode._provenance(table, settings_of()), encode._is_compressible(table, int(sizes.sum()))
     )
-    return bytes(encode._encode_file(table, encode._group_ends(sizes), int(sizes.sum()), style))
+    return bytes(encode._encode_file(table, encode._cut_groups(sizes), int(sizes.sum()), style))
 
 
 @pytest.fixture
@@ -120,10 +120,10 @@ def test_an_arrow_that_writes_other_files_is_left_to_write_alone(monkeypatch: py
     assert encoded(table) == expected
     monkeypatch.undo()
 
-    def refuse(file: memoryview) -> parquet_stitch.Part:
+    def refuse(file: memoryview) -> parquet_stitch.FilePart:
         raise ValueError("unknown")
 
-    monkeypatch.setattr(parquet_stitch, "take_apart", refuse)
+    monkeypatch.setattr(parquet_stitch, "split_file", refuse)
     assert encode._can_stitch.__wrapped__() is False
 
 
@@ -239,14 +239,14 @@ def test_a_file_with_other_columns_is_refused() -> None:
 
 def test_row_groups_follow_the_bytes_of_the_elements() -> None:
     sizes = np.array([10] * 5 + [limits.ROW_GROUP_BYTES * 3] + [10] * 5)
-    ends = encode._group_ends(sizes)
+    ends = encode._cut_groups(sizes)
     assert ends[-1] == len(sizes)
     assert ends == sorted(set(ends))
     assert all(0 < end <= len(sizes) for end in ends)
 
 
 def test_a_row_group_has_at_most_so_many_elements() -> None:
-    ends = [0, *encode._group_ends(np.ones(3 * limits.ROW_GROUP_ELEMENTS_MAX + 5, dtype=np.int64))]
+    ends = [0, *encode._cut_groups(np.ones(3 * limits.ROW_GROUP_ELEMENTS_MAX + 5, dtype=np.int64))]
     assert max(np.diff(ends)) == limits.ROW_GROUP_ELEMENTS_MAX
 
 
@@ -281,4 +281,4 @@ def test_whether_values_are_compressed_depends_on_the_elements_alone() -> None:
 
 
 def test_huge_values_are_sampled_in_part() -> None:
-    assert encode._compressible(valued([b"x" * 3_000_000, b"y" * 3_000_000]), 6_000_000)
+    assert encode._is_compressible(valued([b"x" * 3_000_000, b"y" * 3_000_000]), 6_000_000)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coldstore.history.block_list import BlockList
-from coldstore.history.columns import Columns
+from coldstore.history.columns import BlockColumns
 from coldstore.layout import paths
 from coldstore.layout.metadata import BlockMetadata, genesis, link
 from coldstore.shared.errors import NotFound, OutOfRange
@@ -166,6 +166,6 @@ def test_a_final_block_never_ends_within_a_young_one() -> None:
 
 
 def test_columns_of_different_length_are_refused() -> None:
-    arrays = {name: Columns().array(name, 0) for name in ("first",)}
+    arrays = {name: BlockColumns().array(name, 0) for name in ("first",)}
     with pytest.raises(KeyError):
-        Columns(arrays)
+        BlockColumns(arrays)

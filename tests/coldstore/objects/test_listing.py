@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from coldstore.objects.listing import Entry, in_order, start_of, walk
+from coldstore.objects.listing import FolderEntry, in_order, start_of, walk
 from coldstore.objects.port import ObjectInfo
 from coldstore.shared.errors import InvalidInput
 
@@ -30,11 +30,11 @@ class Simulated:
         self._page = page
         self.asked: list[str] = []
 
-    def read_folder(self, folder: str, stem: str, after: str) -> Iterator[Entry]:
+    def read_folder(self, folder: str, stem: str, after: str) -> Iterator[FolderEntry]:
         self.asked.append(folder)
         return in_order(self._pages(folder, stem, start_of(folder, after)))
 
-    def _pages(self, folder: str, stem: str, start: str) -> Iterator[list[Entry]]:
+    def _pages(self, folder: str, stem: str, start: str) -> Iterator[list[FolderEntry]]:
         found = [key[len(folder) :] for key in self._keys if key.startswith(folder + stem)]
         names = {name if "/" not in name else name[: name.index("/") + 1] for name in found}
         first = self._order(start[len(folder) :])
@@ -42,8 +42,8 @@ class Simulated:
         for at in range(0, len(listed), self._page):
             yield [self._entry(folder, name) for name in listed[at : at + self._page]]
 
-    def _entry(self, folder: str, name: str) -> Entry:
-        return Entry(name, None if name.endswith("/") else ObjectInfo(folder + name, 0, "", 0))
+    def _entry(self, folder: str, name: str) -> FolderEntry:
+        return FolderEntry(name, None if name.endswith("/") else ObjectInfo(folder + name, 0, "", 0))
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -74,7 +74,7 @@ def test_folders_outside_the_prefix_and_before_the_start_are_not_read() -> None:
 
 def test_a_folder_with_one_page_after_the_other_is_not_read_ahead() -> None:
     store = Simulated({f"key{n}" for n in range(9)}, str, 2)
-    pages = iter([[Entry("a", None)], [Entry("b", None)], [Entry("c", None)]])
+    pages = iter([[FolderEntry("a", None)], [FolderEntry("b", None)], [FolderEntry("c", None)]])
 
     assert next(in_order(pages)).name == "a"
 
@@ -101,7 +101,7 @@ def test_a_listing_starts_close_to_where_it_should_go_on(after: str, start: str)
 
 
 def test_a_store_whose_order_is_neither_is_refused_not_believed() -> None:
-    pages = [[Entry("b", None), Entry("c", None)], [Entry("a", None)]]
+    pages = [[FolderEntry("b", None), FolderEntry("c", None)], [FolderEntry("a", None)]]
 
     with pytest.raises(InvalidInput, match="lists 'a' after 'c'"):
         list(in_order(pages))

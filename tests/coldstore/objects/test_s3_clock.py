@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from coldstore.objects.s3 import S3Objects
-from coldstore.objects.s3_errors import told
+from coldstore.objects.s3_errors import translate_s3_errors
 from coldstore.shared.clock import ManualClock, SystemClock
 from coldstore.shared.errors import Denied
 from tests.coldstore.objects.test_s3 import VERBS
@@ -52,15 +52,15 @@ def test_a_wrong_clock_is_told_by_every_verb(
 
 
 def refused(code: str, headers: dict[str, str] | None = None, **said: str) -> str:
-    """What is told of such a reply, where our clock says noon."""
+    """What is said of such a reply, where our clock says noon."""
     reply: Any = {
         "Error": {"Code": code, "Message": "no", **said},
         "ResponseMetadata": {"HTTPStatusCode": 403, "HTTPHeaders": headers or {}},
     }
     clock = ManualClock(round(NOON.timestamp() * 1_000_000))
-    with pytest.raises(Denied) as told_error, told("read key", "bucket", clock):
+    with pytest.raises(Denied) as refusal, translate_s3_errors("read key", "bucket", clock):
         raise ClientError(reply, "GetObject")
-    return str(told_error.value)
+    return str(refusal.value)
 
 
 def test_the_times_in_the_reply_count_more_than_the_header() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coldstore.block.draft import draft
+from coldstore.block.draft import make_draft
 from coldstore.block.read import BlockFile
 from coldstore.layout import paths, sealed_json
 from coldstore.layout.metadata import BlockMetadata
@@ -50,8 +50,8 @@ class Import:
         found = []
         for at in reversed(range(blocks)):
             table = elements(ticket.first + at * LENGTH, LENGTH, said=self.said)
-            found.append(bulk_import.stage(self.objects, ticket, draft(table, "bytes")))
-        return bulk_import.chained(ticket, found, "ab" * 16)
+            found.append(bulk_import.stage(self.objects, ticket, make_draft(table, "bytes")))
+        return bulk_import.chain_blocks(ticket, found, "ab" * 16)
 
     def run(self, **more: Any) -> Ticket:
         ticket = self.begin(**more)
@@ -97,7 +97,7 @@ def test_until_it_is_shown_nobody_sees_the_queue_or_takes_its_name() -> None:
     bulk_import.publish(job.objects, ticket, blocks)
     store = job.made.store
     assert store.queue_names() == [settings.name for settings in store.list_queues()] == ["orders"]
-    for use in (store.open_queue, store.create_queue, store.verify):
+    for use in (store.open_queue, store.create_queue):
         with pytest.raises(Conflict, match="is being imported"):
             use("history")
     bulk_import.show(job.objects, ticket, blocks)

@@ -122,14 +122,14 @@ def test_a_file_that_unpacks_to_more_than_was_committed_is_not_unpacked(made: Ma
 
     block = made.queue.list_blocks()[0]
     tiny = replace(block, raw_bytes=1)
-    file = made.queue._shelf.open(block, made.objects.get(FIRST).data)
+    file = made.queue._files.open(block, made.objects.get(FIRST).data)
     assert file.unpacked_bytes() < 2 * limits.MIB
     from coldstore.block import files
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(files, "unpacked_bytes_max", lambda raw_bytes: 2 * raw_bytes)
         with pytest.raises(DataLoss, match="would unpack to"):
-            made.queue._shelf.open(tiny, made.objects.get(FIRST).data)
+            made.queue._files.open(tiny, made.objects.get(FIRST).data)
 
 
 def test_a_sound_file_of_another_block_is_not_taken_even_with_its_digest(made: Made) -> None:
@@ -139,7 +139,7 @@ def test_a_sound_file_of_another_block_is_not_taken_even_with_its_digest(made: M
     wrong = replace(one, sha256=two.sha256, stored_bytes=two.stored_bytes)
     made.objects.put(FIRST, made.objects.get(SECOND).data)
     with pytest.raises(DataLoss, match="holds something else than block"):
-        made.queue._shelf.read(wrong)
+        made.queue._files.read(wrong)
 
 
 def test_everything_is_still_readable_when_nothing_is_damaged(made: Made) -> None:

@@ -17,7 +17,7 @@ import pytest
 from coldstore.block import encode as block
 from coldstore.block.draft import Draft
 from coldstore.block.encode import Encoded
-from coldstore.block.files import Shelf
+from coldstore.block.files import BlockFiles
 from coldstore.block.read import BlockFile
 from coldstore.history.block_list import BlockList
 from coldstore.layout import paths
@@ -89,7 +89,7 @@ class Owners(World):
         queue = self._queue_of_a
         if not self._fresh:
             queue._cleared = Cleared()  # before its first write, long ago
-        queue._shelf.objects = Stepped(self.made.objects, actor)
+        queue._files.objects = Stepped(self.made.objects, actor)
         self._do("A", queue, 1)
 
     def _b(self, actor: Actor) -> None:
@@ -180,10 +180,10 @@ def files_encoded_once() -> Iterator[None]:
 def one_step_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """An actor is one thread."""
 
-    def one_by_one(self: Shelf, keys: list[paths.MetaKey]) -> list[BlockMetadata | None]:
+    def one_by_one(self: BlockFiles, keys: list[paths.MetaKey]) -> list[BlockMetadata | None]:
         return [self.find(*key) for key in keys]
 
-    monkeypatch.setattr(Shelf, "_side_by_side", one_by_one)
+    monkeypatch.setattr(BlockFiles, "_find_in_parallel", one_by_one)
 
 
 def one_final(made: Made) -> None:
@@ -297,7 +297,7 @@ def _swapped_at_once(
     final: _Final, prefix: Draft, encoded: Encoded, copy: str | None = None
 ) -> BlockMetadata:
     if copy is not None:
-        final.shelf.objects.put(final.key, whole(encoded))
+        final.files.objects.put(final.key, whole(encoded))
     return COMMIT(final, prefix, encoded, None)
 
 

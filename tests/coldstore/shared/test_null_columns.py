@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from coldstore.shared.batch import HEADERS, payload
-from coldstore.shared.null_columns import absent
+from coldstore.shared.null_columns import null_column
 
 KINDS = [pa.binary(), HEADERS, pa.string()]
 MANY = 70_000  # more than share one buffer
@@ -15,7 +15,7 @@ MANY = 70_000  # more than share one buffer
 @pytest.mark.parametrize("count", [0, 1, 100, MANY])
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_they_are_nulls_and_stay_so_on_the_way(kind: pa.DataType, count: int) -> None:
-    column = absent(count, kind)
+    column = null_column(count, kind)
     column.validate(full=True)
     assert column.equals(pa.nulls(count, kind))
     batch = pa.record_batch([column], names=["x"])

@@ -10,7 +10,7 @@ import pytest
 import jjq
 from coldstore.shared.limits import MIB
 from hotstore.settings import HotSettings
-from jjq import backoff
+from jjq.client import producer, resumable_pop
 from jjq.client.client import Client
 from tests.jjq.client.faulty import FaultyStore
 from tests.jjq.fakestore import FakeStore
@@ -23,7 +23,8 @@ SMALL = HotSettings(segment_bytes=32 * MIB, journal_bytes_max=256 * MIB)
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short pauses between attempts: nothing here needs time to recover."""
-    monkeypatch.setattr(backoff, "BACKOFF_SECONDS", 0.001)
+    for module in (producer, resumable_pop):
+        monkeypatch.setattr(module, "BACKOFF_SECONDS", 0.001)
 
 
 @pytest.fixture(params=["fake", "embedded", "remote"])

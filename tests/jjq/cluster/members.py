@@ -16,7 +16,7 @@ from coldstore.shared.clock import SystemClock
 from coldstore.shared.limits import MIB
 from coldstore.store import ColdStore
 from hotstore.settings import HotSettings
-from jjq.node.cluster import Clustering
+from jjq.node.cluster import ClusterMembership
 from jjq.node.settings import Settings
 from jjq.remote.operator import RemoteOperator
 from jjq.remote.settings import ClientTls, RemoteSettings
@@ -42,7 +42,7 @@ class RealNode:
     flags: dict[str, str] = field(default_factory=dict)  # of `jjq serve`
     address: str = field(default_factory=lambda: f"127.0.0.1:{free_ports(1)[0]}")
     member: Member | None = None
-    clustering: Clustering | None = None
+    clustering: ClusterMembership | None = None
     server: Server | None = None
 
     async def start(self) -> None:
@@ -56,7 +56,7 @@ class RealNode:
             {"data": self.folder, "journal": self.journal, "lease_seconds": 3.0, **self.flags}
         )
         settings = replace(wanted.cluster_settings(), nodes=NodesSettings(0.2, 3.0))
-        self.clustering = Clustering(
+        self.clustering = ClusterMembership(
             self.member.engine, self.member.ownership, self.objects, settings, clock, chance
         )
         quiet = structlog.wrap_logger(structlog.ReturnLogger(), processors=[])

@@ -20,7 +20,7 @@ from jjq.server.operator import OperatorVerbs
 from jjq.server.server import Server, serve
 from jjq.wire.services import OPERATOR, PEER, PEER_OPERATOR
 from sharding.documents.load import Load
-from sharding.operate.operator import Operator, OperatorHere
+from sharding.operate.operator import ClusterOperator, NodeOperator
 from sharding.routing.router import Router
 from tests.jjq.serving import ANYWHERE, until
 from tests.sharding.cluster import World
@@ -86,8 +86,8 @@ class Cluster:
         node = await self.world.add(name)
         connect: Any = self._operator_between
         loads: Any = NoLoads()
-        here = OperatorHere(node.ownership, node.registry, loads)
-        operator = Operator(here, node.ownership, node.registry, node.router, connect)
+        here = NodeOperator(node.ownership, node.registry, loads)
+        operator = ClusterOperator(here, node.ownership, node.registry, node.router, connect)
         quiet = structlog.wrap_logger(structlog.ReturnLogger(), processors=[])
         server = await serve(node.router, ANYWHERE, log=quiet, operator=OperatorVerbs(operator, here))
         self.servers[name] = server

@@ -35,6 +35,15 @@ def test_every_file_that_a_page_names_exists(page: str, least: int) -> None:
     assert {name for name in named if "/" in name and not (ROOT / name).exists()} == set()
 
 
+@pytest.mark.parametrize("path", DOCS, ids=[str(path.relative_to(ROOT)) for path in DOCS])
+def test_every_python_file_and_test_that_a_page_names_exists(path: Path) -> None:
+    named = re.findall(r"`([\w/]+/\w+\.py)(?:::(\w+)(…?))?", path.read_text("utf-8"))
+    for name, function, cut in named:
+        assert (ROOT / name).exists(), name
+        end = "" if cut else r"\("
+        assert not function or re.search(rf"def {function}{end}", (ROOT / name).read_text("utf-8")), function
+
+
 def test_every_setting_is_in_the_table_with_its_default() -> None:
     table = text("operations.md").split("## Settings")[1].split("## ")[0]
     rows = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]

@@ -14,7 +14,7 @@ import jjq.spark
 from coldstore.layout import sealed_json
 from coldstore.objects.settings import S3Settings
 from coldstore.shared.errors import Denied, InvalidInput, JjqError, NotFound, OutOfRange
-from jjq.spark.skips import LOGGING
+from jjq.spark.errors import LOGGING
 from tests.jjq.spark.making import Made, make, make_at, offsets
 from tests.servers.s3 import S3Server
 

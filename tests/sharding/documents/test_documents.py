@@ -10,10 +10,10 @@ from coldstore.shared.errors import Conflict, DataLoss, InvalidInput, NotFound
 from hotstore.queue.owners import QueueState
 from sharding.documents import queue_state, shards, tenure
 from sharding.documents.shards import Range, Shards
-from sharding.documents.tenure import Estate, Tenure
+from sharding.documents.tenure import OrphanJournal, Tenure
 
 SHARDS = Shards("orders", "0" * 32, 3, "n1", 2, "s.json", (Range(0, 5, "n2"),), 7)
-TENURE = Tenure("n1", 6, 5, "f" * 32, "s3", "ended", 80, (Estate(1, 4, 0, 9),), "n2", 12)
+TENURE = Tenure("n1", 6, 5, "f" * 32, "s3", "ended", 80, (OrphanJournal(1, 4, 0, 9),), "n2", 12)
 
 
 def test_documents_come_back_as_they_were_put() -> None:

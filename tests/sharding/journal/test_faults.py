@@ -13,7 +13,7 @@ from coldstore.shared.clock import ManualClock
 from hotstore.journal.port import Poisoned, Record
 from sharding.documents import tenure
 from sharding.journal import objects
-from sharding.journal.fencing import Walk
+from sharding.journal.fencing import FencingWalk
 from sharding.journal.object_journal import ObjectJournal
 from sharding.limits import JOURNAL_TRIM_SECONDS
 from tests.servers.faultproxy import FaultProxy
@@ -41,7 +41,7 @@ class Seat:
 
     def read(self) -> list[bytes]:
         """What a taker finds."""
-        walk = Walk(self.direct, "n1", 0, 1, b"t" * 16)
+        walk = FencingWalk(self.direct, "n1", 0, 1, b"t" * 16)
         batches = objects.batches(walk.batches(), None)
         return [bytes(record.payload) for batch in batches for record in batch.records]
 

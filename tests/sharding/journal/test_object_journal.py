@@ -19,8 +19,7 @@ from hotstore.journal.port import Poisoned, Record
 from hotstore.limits import JOURNAL_BATCH_BYTES_MAX
 from sharding.documents import tenure
 from sharding.journal import objects as journalobject
-from sharding.journal.begin import begin
-from sharding.journal.fencing import Walk
+from sharding.journal.fencing import FencingWalk, begin
 from sharding.journal.object_journal import ObjectJournal
 from sharding.limits import (
     JOURNAL_PART_BYTES,
@@ -112,7 +111,7 @@ def test_a_large_batch_is_put_in_parts_and_is_there_whole_or_not_at_all(objects:
     # the last part of the last batch did not arrive: the batch was never acknowledged
     objects.delete(paths.journal("n1", second + 4))  # the fence of the restart
     objects.delete(paths.journal("n1", second + 3))
-    walk = Walk(objects, "n1", 0, 1, b"t" * 16)
+    walk = FencingWalk(objects, "n1", 0, 1, b"t" * 16)
     assert [batch.sequence for batch in journalobject.batches(walk.batches(), None)] == [first, first + 4]
     assert walk.end == second + 3
 
@@ -229,7 +228,7 @@ def test_a_takeover_between_put_and_acknowledgement_is_noticed(memory: MemoryObj
         write(journal, b"b")
     journal.close()
     # it was there before the fence, so it belongs to the queue: its outcome is unknown to the client only
-    walk = Walk(memory, "n1", 0, 1, b"t" * 16)
+    walk = FencingWalk(memory, "n1", 0, 1, b"t" * 16)
     assert len(list(walk.batches())) == 2
 
 
@@ -239,7 +238,7 @@ def test_all_takers_end_at_the_same_fence(memory: MemoryObjects) -> None:
     write(journal, b"a", b"b")
     ends = []
     for _ in range(3):
-        walk = Walk(memory, "n1", 0, 1, SystemChance().token()[:16].encode())
+        walk = FencingWalk(memory, "n1", 0, 1, SystemChance().token()[:16].encode())
         assert len(list(walk.batches())) == 2
         ends.append((walk.end, walk.next))
     assert len(set(ends)) == 1
@@ -261,7 +260,7 @@ def test_a_fence_that_loses_its_place_to_a_batch_goes_behind_it(memory: MemoryOb
             write(journal, b"b")
 
     objects.before = quicker
-    walk = Walk(objects, "n1", 0, 1, b"t" * 16)
+    walk = FencingWalk(objects, "n1", 0, 1, b"t" * 16)
     assert len(list(walk.batches())) == 2
     journal.close()
 
@@ -368,16 +367,16 @@ def test_a_new_tenure_leaves_an_estate_and_begins_behind_its_fence(memory: Memor
     with pytest.raises(Fenced):
         journal._held.beat()
     held = begin(memory, "n1", "s3", SystemChance().token())
-    (estate,) = held.tenure.estates
-    assert (estate.since, estate.run, estate.first, estate.end) == (1, 1, 0, numbers[-1] + 1)
-    assert (held.tenure.since, held.run, held.tenure.boundary) == (2, 2, estate.end + JOURNAL_WINDOW)
+    (orphan,) = held.tenure.orphans
+    assert (orphan.since, orphan.run, orphan.first, orphan.end) == (1, 1, 0, numbers[-1] + 1)
+    assert (held.tenure.since, held.run, held.tenure.boundary) == (2, 2, orphan.end + JOURNAL_WINDOW)
     assert held.tenure.is_over(1)
     assert not held.tenure.is_over(2)
     fresh = ObjectJournal(memory, held, ManualClock())
     assert recovered(fresh) == []
     write(fresh, b"b")
-    tenure.settle(memory, "n1", estate)
+    tenure.settle(memory, "n1", orphan)
     held.beat()
-    assert held.tenure.estates == ()
+    assert held.tenure.orphans == ()
     journal.close()
     fresh.close()

@@ -10,7 +10,7 @@ from coldstore.shared.results import BlockInfo
 from sharding.documents.load import Load
 from sharding.documents.shards import Range
 from sharding.operate.plan import cut_history, plan_moves
-from sharding.operations import Shard
+from sharding.ports import Shard
 
 
 def block(first: int, count: int, size: int) -> BlockInfo:

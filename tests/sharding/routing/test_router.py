@@ -13,8 +13,8 @@ from hotstore.port import Store
 from sharding.documents.load import Load
 from sharding.documents.shards import Shards
 from sharding.limits import AGAIN_SECONDS, HOPS_MAX, ROUTES_MAX
-from sharding.routing.keyed_lock import Turns
-from sharding.routing.local_only import Here
+from sharding.routing.keyed_lock import KeyedLock
+from sharding.routing.local_only import LocalOnlyStore
 from sharding.routing.router import Router
 from sharding.routing.routes import Routes
 from tests.jjq.serving import until
@@ -71,7 +71,7 @@ async def test_any_node_answers_any_request(world: World, verb: str) -> None:
 
 
 def test_a_router_is_a_store() -> None:
-    stores: list[type[Store]] = [Router, Here]
+    stores: list[type[Store]] = [Router, LocalOnlyStore]
     assert stores
 
 
@@ -109,7 +109,7 @@ async def test_the_old_owner_forwards_after_a_move(world: World) -> None:
 
 async def test_a_forwarded_request_is_not_forwarded_again(world: World) -> None:
     with pytest.raises(Fenced) as refused:
-        await world.nodes["c"].router.here.push("q", elements(b"x"))
+        await world.nodes["c"].router.local_only.push("q", elements(b"x"))
     assert refused.value.owner == "b"
     assert world.nodes["b"].asked == []
 
@@ -120,7 +120,7 @@ async def test_nodes_that_send_each_other_round_in_circles_are_left_alone(world:
 
     names = iter("cbcbcbcbcb")
     for name in "bc":
-        world.nodes[name].router.here.append = refuse  # type: ignore[method-assign]
+        world.nodes[name].router.local_only.append = refuse  # type: ignore[method-assign]
     with pytest.raises(Fenced) as refused:
         await world.nodes["a"].router.push("q", elements(b"x"))
     assert refused.value.owner in {"b:1", "c:1"}  # an address, for a client
@@ -376,7 +376,7 @@ async def test_hearsay_never_hides_a_newer_epoch(world: World) -> None:
 
 
 async def test_whoever_asks_first_goes_on_first_also_when_the_answer_is_known_meanwhile() -> None:
-    turns: Turns[int] = Turns()
+    turns: KeyedLock[int] = KeyedLock()
     order: list[int] = []
     asked = asyncio.Event()
 

@@ -41,7 +41,7 @@ async def test_a_dead_disk_is_taken_over_only_with_its_loss_accepted(tmp_path: P
         assert (taken.moved, taken.lost[0].first) == (("orders",), 2)
         assert await push(b, "orders", b"new") == 2
         with pytest.raises(JjqError):
-            await a._keeper.beat()
+            await a._watch.beat()
         with pytest.raises(Unavailable):
             await push(a, "orders", b"zombie")
         a = await made.open(
@@ -76,7 +76,7 @@ async def test_a_disk_node_acknowledges_only_under_its_lease(tmp_path: Path) -> 
         made.clock.advance(10_000)
         with pytest.raises(Exhausted):  # certain: nothing was written
             await push(a, "orders", b"x")
-        await a._keeper.beat()
+        await a._watch.beat()
         assert await push(a, "orders", b"0") == 0
 
         def pause(name: str) -> None:

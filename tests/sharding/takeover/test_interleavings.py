@@ -20,11 +20,10 @@ from hotstore.journal.port import Record
 from hotstore.runner import InlineRunner
 from sharding.documents import shards, tenure
 from sharding.documents.shards import Shards
-from sharding.documents.tenure import Held
+from sharding.documents.tenure import OwnTenure
 from sharding.journal import fencing
 from sharding.journal import objects as journalobject
-from sharding.journal.begin import begin
-from sharding.journal.fencing import Walk
+from sharding.journal.fencing import FencingWalk, begin
 from sharding.journal.object_journal import ObjectJournal
 from sharding.takeover.claims import Claims
 from tests.coldstore.interleave import Actor, Stepped, World, explore
@@ -80,9 +79,9 @@ class Journals(World):
         every = {"A": self._write, "T": self._trim, "B": self._take, "C": self._take, "R": self._restart}
         return {name: every[name] for name in self._actors}
 
-    def _mine(self, actor: Actor) -> tuple[Any, Held]:
+    def _mine(self, actor: Actor) -> tuple[Any, OwnTenure]:
         stepped: Any = Stepped(self.objects, actor)
-        return stepped, Held(stepped, self.held.tenure)
+        return stepped, OwnTenure(stepped, self.held.tenure)
 
     def _ack(self, who: str, value: bytes) -> None:
         self.acked.append(value)
@@ -127,15 +126,15 @@ class Journals(World):
                 if found.tenure.state == "open":
                     return  # it moved on: alive after all
         now = found.tenure
-        estates = [(estate.first, estate.run) for estate in now.estates]
+        orphans = [(orphan.first, orphan.run) for orphan in now.orphans]
         if now.state == "ended":
-            estates.append((now.boundary, now.run))
-        for first, run in estates:
+            orphans.append((now.boundary, now.run))
+        for first, run in orphans:
             self.logs[actor.name] = self._replayed(objects, first, run, actor.name)
 
     def _replayed(self, objects: Any, first: int, run: int, who: str) -> list[bytes]:
         before = [] if first <= self.first else [b"0"]  # what is before the boundary is in the cold store
-        walk = Walk(objects, "n1", first, run, bytes.fromhex(token(who)))
+        walk = FencingWalk(objects, "n1", first, run, bytes.fromhex(token(who)))
         batches = journalobject.batches(walk.batches(), None)
         return before + [bytes(record.payload) for batch in batches for record in batch.records]
 
@@ -144,7 +143,7 @@ class Journals(World):
         objects: Any = Stepped(self.objects, actor)
         held = begin(objects, "n1", "s3", token("r"))
         now = held.tenure
-        first, run = (now.boundary, now.run - 1) if not now.estates else now.estates[0][2:0:-1]
+        first, run = (now.boundary, now.run - 1) if not now.orphans else now.orphans[0][2:0:-1]
         found = self._replayed(objects, first, run, "r")
         with suppress(Fenced):
             held.check()
@@ -177,18 +176,20 @@ def test_nothing_acknowledged_is_lost_in_any_order(scene: str) -> None:
     assert sum(1 for _ in explore(lambda: Journals(*SCENES[scene]))) > 2
 
 
-def _no_fence(walk: Walk, number: int) -> bool:
+def _no_fence(walk: FencingWalk, number: int) -> bool:
     walk.end, walk.next = number, number + 64
     return True
 
 
 BUGS: dict[str, tuple[Any, str, object, str]] = {
-    "no check after the put": (Held, "check", lambda held: None, "writer and taker"),
-    "no fence": (Walk, "_put_fence", _no_fence, "writer and two takers"),
+    "no check after the put": (OwnTenure, "check", lambda held: None, "writer and taker"),
+    "no fence": (FencingWalk, "_put_fence", _no_fence, "writer and two takers"),
     "boundary without a condition": (
         tenure,
         "swap",
-        lambda objects, found, new: tenure.Found(new, objects.put(paths.tenure("n1"), tenure.encode(new))),
+        lambda objects, found, new: tenure.StoredTenure(
+            new, objects.put(paths.tenure("n1"), tenure.encode(new))
+        ),
         "trim and taker",
     ),
 }
@@ -243,13 +244,13 @@ def test_a_swap_that_is_on_its_way_does_not_arrive_after_the_queue_is_served_aga
 
 
 def test_without_a_swap_for_itself_it_would(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Claims, "_keep", lambda claims, found, epoch: _believed(claims, found))
+    monkeypatch.setattr(Claims, "_keep", lambda claims, now, epoch: _believed(claims, now))
     with pytest.raises(AssertionError):
         for _ in explore(Swaps):
             pass
 
 
-def _believed(claims: Claims, found: shards.Found) -> Shards:
-    if not claims.is_ours(found.shards):
+def _believed(claims: Claims, now: Shards) -> Shards:
+    if not claims.is_ours(now):
         raise Fenced("not ours")
-    return found.shards
+    return now

@@ -54,7 +54,7 @@ async def filled(made: Cluster) -> tuple[Member, Member]:
 async def settled(made: Cluster, node: str) -> None:
     def nothing_left() -> bool:
         found = tenure.read(made.objects, node)
-        return found is not None and not found.tenure.estates and found.tenure.state != "ended"
+        return found is not None and not found.tenure.orphans and found.tenure.state != "ended"
 
     await asyncio.to_thread(wait_until, nothing_left, f"node {node} has left nothing to take over")
 
@@ -132,10 +132,10 @@ async def test_an_ended_node_that_comes_back_first_takes_its_own_estate(tmp_path
         tenure.end(made.objects, found, "b")  # b ends the tenure, and does no more
         await made.stop(b)
         a = await made.open("a")
-        await a._keeper.look()
+        await a._watch.look()
         await settled(made, "a")
         await check_taken(a)
-        assert a._keeper._held.tenure.since == 2
+        assert a._watch._held.tenure.since == 2
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -199,16 +199,16 @@ async def test_several_nodes_that_take_over_at_once_agree(tmp_path: Path) -> Non
 async def test_a_node_that_loses_touch_with_the_store_stops_if_there_are_others(tmp_path: Path) -> None:
     async with cluster(tmp_path) as made:
         a = await made.open("a")
-        await a._keeper.close()  # from here on it reaches the store no more
+        await a._watch.close()  # from here on it reaches the store no more
         for _ in range(100):
             made.clock.advance(1_000)
-            await a._keeper.watch()
+            await a._watch.check_cut_off()
         assert not a.failed.done(), "it is alone: nobody takes over"
         b = await made.open("b")
-        await a._keeper.look()
-        await b._keeper.watch()
+        await a._watch.look()
+        await b._watch.check_cut_off()
         assert not b.failed.done()
-        await a._keeper.watch()
+        await a._watch.check_cut_off()
         assert "has not reached the object store" in str(a.failed.result())
 
 
@@ -216,13 +216,13 @@ async def test_a_machine_that_was_suspended_with_all_its_nodes_goes_on(tmp_path:
     async with cluster(tmp_path) as made:
         a, b = await made.open("a"), await made.open("b")
         for member in (a, b):
-            await member._keeper.look()
-            await member._keeper.watch()
+            await member._watch.look()
+            await member._watch.check_cut_off()
         made.clock.advance(1_000_000)  # nobody ran
         for member in (a, b):
-            await member._keeper.watch()
-            await member._keeper.look()
-            await member._keeper.beat()
+            await member._watch.check_cut_off()
+            await member._watch.look()
+            await member._watch.beat()
             assert not member.failed.done()
         await a.engine.store.create_queue("orders")
         assert await push(a, "orders", b"0") == 0
@@ -267,7 +267,7 @@ async def test_a_zombie_that_had_its_put_through_does_not_acknowledge_it(tmp_pat
         failpoint.arm("journal.written", action=pause)
         pushing = asyncio.create_task(push(a, "orders", b"5"))
         await reached.wait()
-        await a._keeper.close()
+        await a._watch.close()
         await made.pronounce_dead(b)
         assert await contents(b, "orders") == [b"0", b"1", b"2", b"3", b"4", b"5"]
         assert await push(b, "orders", b"6") == 6
@@ -315,31 +315,31 @@ async def test_a_node_is_dead_after_a_lease_and_a_half_and_not_before(tmp_path: 
     """Looks are 1,000 s apart and a lease has 3,000 s: the fifth look without a sign is beyond 4,500 s."""
     async with cluster(tmp_path) as made:
         a, b = await made.open("a"), await made.open("b")
-        await a._keeper.beat()
-        await b._keeper.look()
+        await a._watch.beat()
+        await b._watch.look()
         for _ in range(4):
             made.clock.advance(SLOW.look_seconds)
-            await b._keeper.look()
-            assert not b._keeper.is_dead("a")
+            await b._watch.look()
+            assert not b._watch.is_dead("a")
         made.clock.advance(SLOW.look_seconds)
-        await b._keeper.look()
-        assert b._keeper.is_dead("a")
+        await b._watch.look()
+        assert b._watch.is_dead("a")
         await made.stop(a)
 
 
 async def test_time_in_which_nobody_looked_does_not_make_a_node_dead(tmp_path: Path) -> None:
     async with cluster(tmp_path) as made:
         a, b = await made.open("a"), await made.open("b")
-        await b._keeper.look()
+        await b._watch.look()
         made.clock.advance(1_000_000.0)
-        await b._keeper.look()
-        assert not b._keeper.is_dead("a")
-        await a._keeper.beat()
-        await b._keeper.look()
+        await b._watch.look()
+        assert not b._watch.is_dead("a")
+        await a._watch.beat()
+        await b._watch.look()
         for _ in range(4):
             made.clock.advance(SLOW.look_seconds)
-            await b._keeper.look()
-        assert not b._keeper.is_dead("a"), "it beat after the pause: all begins anew"
+            await b._watch.look()
+        assert not b._watch.is_dead("a"), "it beat after the pause: all begins anew"
 
 
 @pytest.mark.parametrize("journal", ["s3", "disk"])

@@ -82,7 +82,7 @@ def test_rights_that_executors_lack_are_said_in_the_driver(spark: SparkSession, 
         return item
 
     with pytest.raises(Denied, match="no right to read item 3"):
-        tasks.all_done(tasks.run(spark, "test", list(range(6)), refuses))
+        tasks.raise_failures(tasks.run(spark, "test", list(range(6)), refuses))
 
     def breaks(item: int) -> int:
         return item // (item - 3)

@@ -13,7 +13,7 @@ from coldstore.objects.settings import S3Settings
 from coldstore.shared import failpoint, limits
 from jjq.spark.jobs import tasks
 from jjq.spark.jobs.compact import Compacted, compact, compact_queue
-from jjq.spark.jobs.failure import Failure
+from jjq.spark.jobs.tasks import Failure
 from tests.coldstore.making import elements
 from tests.coldstore.queue.test_prefix import Reader
 from tests.jjq.cli.command import Command
@@ -64,7 +64,7 @@ def test_a_task_that_fails_anywhere_is_finished_by_the_next_run(
     store = opened(tmp_path)
     fill(store, "q", finals=1, young=8, length=1_000)
     failpoint.arm(point)
-    failed = tasks.guarded(lambda name: compact_queue(str(tmp_path), S3, True, name), "q")
+    failed = tasks.run_guarded(lambda name: compact_queue(str(tmp_path), S3, True, name), "q")
     assert failpoint.armed() == {}, "the point was reached"
     assert isinstance(failed, Failure) or point == "rollup.put"  # without roll-ups a queue is as good
     assert values(store, "q") == told("q", 9_000)

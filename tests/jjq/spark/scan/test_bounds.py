@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 from coldstore.shared.batch import to_us
 from jjq.spark.scan.bounds import Bounds
 from jjq.spark.scan.partition import Times
-from jjq.spark.scan.plan import Span
+from jjq.spark.scan.plan import OffsetSpan
 
 OFFSET, TIME = ("offset",), ("timestamp",)
 NOON, ONE = datetime(2026, 1, 31, 12, tzinfo=UTC), datetime(2026, 1, 31, 13, tzinfo=UTC)
@@ -34,27 +34,27 @@ def narrowed(*filters: Any) -> tuple[Bounds, list[Any]]:
 @pytest.mark.parametrize(
     ("filters", "left"),
     [
-        ([GreaterThan(OFFSET, 10)], Span(11, 100)),
-        ([GreaterThanOrEqual(OFFSET, 10)], Span(10, 100)),
-        ([LessThan(OFFSET, 10)], Span(0, 10)),
-        ([LessThanOrEqual(OFFSET, 10)], Span(0, 11)),
-        ([EqualTo(OFFSET, 10)], Span(10, 11)),
-        ([GreaterThan(OFFSET, 10), LessThan(OFFSET, 20), LessThan(OFFSET, 30)], Span(11, 20)),
-        ([GreaterThan(OFFSET, 200)], Span(201, 201)),
-        ([LessThan(OFFSET, -5)], Span(0, 0)),
-        ([IsNotNull(OFFSET)], Span(0, 100)),
+        ([GreaterThan(OFFSET, 10)], OffsetSpan(11, 100)),
+        ([GreaterThanOrEqual(OFFSET, 10)], OffsetSpan(10, 100)),
+        ([LessThan(OFFSET, 10)], OffsetSpan(0, 10)),
+        ([LessThanOrEqual(OFFSET, 10)], OffsetSpan(0, 11)),
+        ([EqualTo(OFFSET, 10)], OffsetSpan(10, 11)),
+        ([GreaterThan(OFFSET, 10), LessThan(OFFSET, 20), LessThan(OFFSET, 30)], OffsetSpan(11, 20)),
+        ([GreaterThan(OFFSET, 200)], OffsetSpan(201, 201)),
+        ([LessThan(OFFSET, -5)], OffsetSpan(0, 0)),
+        ([IsNotNull(OFFSET)], OffsetSpan(0, 100)),
     ],
 )
-def test_offsets_are_cut_exactly_and_spark_need_not_look_again(filters: list[Any], left: Span) -> None:
+def test_offsets_are_cut_exactly_and_spark_need_not_look_again(filters: list[Any], left: OffsetSpan) -> None:
     bounds, others = narrowed(*filters)
-    assert bounds.within(Span(0, 100)) == left
+    assert bounds.within(OffsetSpan(0, 100)) == left
     assert others == []
 
 
 def test_a_list_of_offsets_is_a_hull_and_stays_for_spark() -> None:
     several = In(OFFSET, (30, 10, 20))
     bounds, others = narrowed(several)
-    assert bounds.within(Span(0, 100)) == Span(10, 31)
+    assert bounds.within(OffsetSpan(0, 100)) == OffsetSpan(10, 31)
     assert others == [several]
 
 

@@ -11,16 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coldstore.block.files import Shelf
+from coldstore.block.files import BlockFiles
 from coldstore.layout.metadata import BlockMetadata, block_id
 from coldstore.shared import batch
 from coldstore.shared.errors import Conflict, InvalidInput, NotFound, OutOfRange, Unavailable
 from coldstore.shared.limits import OFFSET_MAX
 from jjq.spark.options import Options
-from jjq.spark.scan.files import data_files
-from jjq.spark.scan.native import between
+from jjq.spark.scan.native import data_files, glob_between
 from jjq.spark.scan.partition import Partition, Times
-from jjq.spark.scan.plan import Span, View
+from jjq.spark.scan.plan import OffsetSpan, View
 from tests.jjq.spark.making import SECOND_US, START_US, Made, make
 from tests.jjq.spark.serving import Serving
 
@@ -97,9 +96,9 @@ def test_an_empty_queue_has_an_empty_range(tmp_path: Path) -> None:
 def test_only_blocks_that_may_hold_such_times_are_opened(tmp_path: Path) -> None:
     made = make(tmp_path, [10, 20, 30], [5, 5])
     times = Times(START_US + 12 * SECOND_US, START_US + 31 * SECOND_US)
-    slices = view_of(made).slices(Span(0, 70), times)
+    slices = view_of(made).slices(OffsetSpan(0, 70), times)
     assert [part.block.first for part in slices] == [10, 30]
-    assert view_of(made).slices(Span(0, 70), Times(0, START_US - 1)) == []
+    assert view_of(made).slices(OffsetSpan(0, 70), Times(0, START_US - 1)) == []
 
 
 def test_row_groups_without_such_times_are_not_decoded(
@@ -139,7 +138,7 @@ def test_what_was_planned_is_read_after_young_blocks_were_merged_and_swept(tmp_p
     made.queue.sweep(grace_seconds=-1)
     assert not list((tmp_path / "queues/orders/young").glob("*.parquet"))
     assert read(parts) == list(range(50))
-    assert read(view_of(made).partitions(Span(48, 52), WANTED)) == [48, 49, 50, 51]
+    assert read(view_of(made).partitions(OffsetSpan(48, 52), WANTED)) == [48, 49, 50, 51]
 
 
 def test_a_view_sees_later_blocks_only_when_it_looks_again(tmp_path: Path) -> None:
@@ -160,35 +159,35 @@ def test_a_server_of_another_store_is_refused(tmp_path: Path, serving: Serving) 
 def test_files_of_final_and_young_blocks_are_named_once(tmp_path: Path) -> None:
     made = make(tmp_path, [10], [5, 5])
     view = view_of(made)
-    files = data_files(view.slices(Span(3, 17)), view.shelf)
+    files = data_files(view.slices(OffsetSpan(3, 17)), view.files)
     assert files.paths[0] == "data/00000000000000000000.parquet"
     assert [path.split("-")[0] for path in files.paths[1:]] == [
         "young/00000000000000000010",
         "young/00000000000000000015",
     ]
     assert (files.begins, files.ends) == (False, False)
-    assert data_files(view.slices(Span(0, 20)), view.shelf)[1:] == (True, True)
+    assert data_files(view.slices(OffsetSpan(0, 20)), view.files)[1:] == (True, True)
 
 
 def test_the_file_of_a_claim_stands_for_the_young_blocks_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = make(tmp_path, [10], [5, 5])
-    commit = Shelf.commit
+    commit = BlockFiles.commit
 
-    def fail(shelf: Shelf, block: BlockMetadata) -> None:
+    def fail(files: BlockFiles, block: BlockMetadata) -> None:
         if block.kind == "final":
             raise Unavailable("the writer dies after its claim, before the final block is committed")
-        commit(shelf, block)
+        commit(files, block)
 
-    monkeypatch.setattr(Shelf, "commit", fail)
+    monkeypatch.setattr(BlockFiles, "commit", fail)
     with pytest.raises(Unavailable):
         made.add(5)
     view = view_of(made)
-    assert [part.block.is_claim for part in view.slices(Span(0, 25))] == [False, False, False, True]
-    files = data_files(view.slices(Span(0, 25)), view.shelf)
+    assert [part.block.is_claim for part in view.slices(OffsetSpan(0, 25))] == [False, False, False, True]
+    files = data_files(view.slices(OffsetSpan(0, 25)), view.files)
     assert files == (["data/00000000000000000000.parquet", "data/00000000000000000010.parquet"], True, True)
-    assert data_files(view.slices(Span(12, 25)), view.shelf) == (files.paths[1:], False, True)
+    assert data_files(view.slices(OffsetSpan(12, 25)), view.files) == (files.paths[1:], False, True)
     assert read(view.partitions(view.span(), WANTED)) == list(range(25))
 
 
@@ -197,7 +196,7 @@ def test_the_pattern_of_a_run_of_blocks_matches_those_and_no_others(
     low: int, high: int, others: list[int]
 ) -> None:
     low, high = min(low, high), max(low, high)
-    patterns = between(low, high)[1:-1].split(",")
+    patterns = glob_between(low, high)[1:-1].split(",")
     near = [n for n in (low, low - 1, high, high + 1, (low + high) // 2) if 0 <= n <= OFFSET_MAX]
     for n in {*others, *near}:
         name = f"{block_id(n)}.parquet"

@@ -12,8 +12,8 @@ import jjq
 from coldstore.shared.batch import payload
 from coldstore.shared.errors import Conflict, InvalidInput
 from coldstore.shared.limits import PRODUCER_RECEIPTS_MAX
-from jjq.spark.server import Server
-from jjq.spark.write.pushes import Pushes, Task
+from jjq.spark.server import ServerConnection
+from jjq.spark.write.pushes import Pushes, PushTask
 from tests.jjq.spark.serving import Serving
 from tests.servers.jjq_server import JjqServer
 
@@ -21,8 +21,8 @@ COUNT = PRODUCER_RECEIPTS_MAX + 6  # pushes of a task, so that it needs a second
 
 
 @pytest.fixture
-def server(serving: Serving) -> Iterator[Server]:
-    with Server(serving.address) as made:
+def server(serving: Serving) -> Iterator[ServerConnection]:
+    with ServerConnection(serving.address) as made:
         yield made
 
 
@@ -34,8 +34,8 @@ def values(batches: list[pa.RecordBatch]) -> list[bytes]:
     return [value for batch in batches for value in batch.column("value").to_pylist()]
 
 
-def pushes(server: Server, queue: str, name: str = "task") -> Pushes:
-    return Pushes(server, Task(queue, name, "synced"))
+def pushes(server: ServerConnection, queue: str, name: str = "task") -> Pushes:
+    return Pushes(server, PushTask(queue, name, "synced"))
 
 
 class Failed(Exception):
@@ -47,7 +47,7 @@ def broken(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     raise Failed
 
 
-def test_a_task_pushes_its_rows_in_order(serving: Serving, server: Server) -> None:
+def test_a_task_pushes_its_rows_in_order(serving: Serving, server: ServerConnection) -> None:
     queue = serving.new_queue()
     task = pushes(server, queue)
     task.run(parts())
@@ -55,7 +55,7 @@ def test_a_task_pushes_its_rows_in_order(serving: Serving, server: Server) -> No
     assert serving.values(queue) == values(parts())
 
 
-def test_a_task_without_rows_pushes_nothing(serving: Serving, server: Server) -> None:
+def test_a_task_without_rows_pushes_nothing(serving: Serving, server: ServerConnection) -> None:
     queue = serving.new_queue()
     pushes(server, queue).run([])
     assert serving.client.get_queue(queue).next_offset == 0
@@ -63,7 +63,7 @@ def test_a_task_without_rows_pushes_nothing(serving: Serving, server: Server) ->
 
 @pytest.mark.parametrize("done", [1, 2, 9, PRODUCER_RECEIPTS_MAX, PRODUCER_RECEIPTS_MAX + 1, COUNT])
 def test_an_attempt_after_a_failed_one_adds_only_what_is_missing(
-    serving: Serving, server: Server, done: int
+    serving: Serving, server: ServerConnection, done: int
 ) -> None:
     queue = serving.new_queue()
     with pytest.raises(Failed):
@@ -80,7 +80,7 @@ def test_an_attempt_after_a_failed_one_adds_only_what_is_missing(
 
 
 def test_an_attempt_whose_rows_come_in_another_order_adds_only_what_is_missing(
-    serving: Serving, server: Server
+    serving: Serving, server: ServerConnection
 ) -> None:
     queue = serving.new_queue()
     with pytest.raises(Failed):
@@ -93,7 +93,7 @@ def test_an_attempt_whose_rows_come_in_another_order_adds_only_what_is_missing(
 
 @pytest.mark.parametrize("rows", [[b"other"], [b"0-0", b"0-1", b"other"], [b"0-0"]])
 def test_an_attempt_with_other_rows_fails_and_says_so(
-    serving: Serving, server: Server, rows: list[bytes]
+    serving: Serving, server: ServerConnection, rows: list[bytes]
 ) -> None:
     queue = serving.new_queue()
     pushes(server, queue).run(parts(2))
@@ -102,7 +102,7 @@ def test_an_attempt_with_other_rows_fails_and_says_so(
     assert set(values(parts(2))) <= set(serving.values(queue))
 
 
-def test_attempts_side_by_side_write_each_row_once(serving: Serving, server: Server) -> None:
+def test_attempts_side_by_side_write_each_row_once(serving: Serving, server: ServerConnection) -> None:
     queue = serving.new_queue()
     inner = pushes(server, queue)
 
@@ -129,25 +129,27 @@ def test_a_server_that_is_killed_meanwhile_gets_each_row_once(tmp_path: Path) ->
                     process.restart()
                 yield part
 
-        with Server(process.address) as server:
+        with ServerConnection(process.address) as server:
             pushes(server, "orders").run(rows())
         assert client.replay("orders").to_table().column("value").to_pylist() == values(parts())
 
 
-def test_tasks_do_not_know_each_other(serving: Serving, server: Server) -> None:
+def test_tasks_do_not_know_each_other(serving: Serving, server: ServerConnection) -> None:
     queue = serving.new_queue()
     for name in ("one", "two"):
         pushes(server, queue, name).run(parts(2))
     assert serving.values(queue) == values(parts(2)) * 2
 
 
-def test_an_element_that_the_queue_refuses_is_named(serving: Serving, server: Server) -> None:
+def test_an_element_that_the_queue_refuses_is_named(serving: Serving, server: ServerConnection) -> None:
     queue = serving.new_queue(content="json")
     with pytest.raises(InvalidInput, match="is not JSON"):
         pushes(server, queue).run([payload("json", ["1"]), payload("json", ["{"])])
 
 
-def test_a_question_about_earlier_attempts_is_never_written(serving: Serving, server: Server) -> None:
+def test_a_question_about_earlier_attempts_is_never_written(
+    serving: Serving, server: ServerConnection
+) -> None:
     queue = serving.new_queue(content="json")
     rows = [payload("json", ["1", "2"])]
     for _ in range(2):

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from coldstore.shared.errors import InvalidInput, JjqError
-from jjq.spark.write.sink import StreamWriter, Writer
+from jjq.spark.write.sink import SinkWriter, StreamWriter
 from tests.jjq.spark.serving import Serving
 from tests.servers.waiting import free_ports
 
@@ -124,9 +124,9 @@ def test_every_bad_option_is_refused(serving: Serving) -> None:
     ]
     for told, said in refused:
         with pytest.raises(JjqError, match=said) as caught:
-            Writer(told, VALUES, overwrite=False)
+            SinkWriter(told, VALUES, overwrite=False)
         assert "\n" not in str(caught.value)
     with pytest.raises(InvalidInput, match="a queue only grows"):
-        Writer(options, VALUES, overwrite=True)
+        SinkWriter(options, VALUES, overwrite=True)
     with pytest.raises(InvalidInput, match="known by its checkpoint"):
         StreamWriter(options | {"producer": "me"}, VALUES, overwrite=False)

@@ -1,14 +1,33 @@
-"""What reads with `on_damage=skip` left out, told by the executors that did."""
+"""Errors of reads and writes with Spark: shown as one line, or skipped and reported."""
 
 from __future__ import annotations
 
 import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from coldstore.shared.errors import DataLoss
+from coldstore.shared.errors import DataLoss, JjqError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+@contextmanager
+def one_line() -> Iterator[None]:
+    """Around what Spark calls in a Python worker: an error of ours is reported without a traceback.
+
+    The worker looks at this variable when it writes the error to the JVM, and ends right after that; so
+    nothing else that it might have run is affected. Errors that are not ours keep their traceback.
+    """
+    try:
+        yield
+    except JjqError:
+        if os.environ.get("SPARK_PYTHON_RUNTIME") == "PYTHON_WORKER":
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
+
 
 LOGGING: Final = "spark.sql.pyspark.worker.logging.enabled"
 _LOG: Final = logging.getLogger("jjq.spark.skipped")

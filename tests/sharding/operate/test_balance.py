@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from coldstore.shared.chance import SeededChance
-from sharding.documents.load import Floats, Ints, Load, first_home, spread, weigh, weights
+from sharding.documents.load import Floats, Load, first_home, weigh, weights
+from sharding.operate.plan import Ints, spread
 
 NODES, QUEUES = 1_000, 1_000_000
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from coldstore.objects import direct_io
+from coldstore.objects import local_files
 from coldstore.objects.local import LocalObjects
 
-STAGE = direct_io._STAGE_BYTES
+STAGE = local_files._STAGE_BYTES
 SIZES = [0, 1, 4096, STAGE - 1, STAGE, STAGE + 1, 2 * STAGE + 4096, 3 * STAGE + 77]
 
 
@@ -23,7 +23,7 @@ def written(path: Path, data: bytes, piece: int = 1 << 20) -> bytes:
     fd = os.open(path, os.O_RDWR | os.O_CREAT)
     try:
         view = memoryview(data)
-        direct_io.write_past_cache(fd, [view[at : at + piece] for at in range(0, len(view), piece)])
+        local_files.write_past_cache(fd, [view[at : at + piece] for at in range(0, len(view), piece)])
         os.fsync(fd)
     finally:
         os.close(fd)
@@ -40,7 +40,7 @@ def test_what_was_written_is_there(tmp_path: Path, size: int) -> None:
 def test_a_file_system_without_direct_writes_is_written_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(direct_io, "_DIRECT", 0)
+    monkeypatch.setattr(local_files, "_DIRECT", 0)
     data = noise(2 * STAGE + 5)
     assert written(tmp_path / "a", data) == data
 

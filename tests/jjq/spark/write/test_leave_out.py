@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from coldstore.shared.batch import payload
 from coldstore.shared.errors import Conflict
-from jjq.spark.write.earlier import remaining
+from jjq.spark.write.pushes import leave_out
 
 ROWS = st.lists(
     st.tuples(st.sampled_from([b"a", b"b", b"c", b""]), st.sampled_from([None, b"k"])), max_size=12
@@ -37,7 +37,7 @@ def rows_of(batches: list[pa.RecordBatch]) -> list[tuple[bytes, bytes | None]]:
 def test_after_an_attempt_in_the_same_order_the_rest_remains(
     rows: list[tuple[bytes, bytes | None]], done: int, mine: int, theirs: int
 ) -> None:
-    left = list(remaining(cut(rows, mine), iter(cut(rows[:done], theirs))))
+    left = list(leave_out(cut(rows, mine), iter(cut(rows[:done], theirs))))
     assert rows_of(left) == rows[done:]
 
 
@@ -47,7 +47,7 @@ def test_after_an_attempt_in_another_order_nothing_is_missing_or_double(
 ) -> None:
     shuffled = list(rows)
     order.shuffle(shuffled)  # type: ignore[attr-defined]
-    left = list(remaining(cut(rows, mine), iter(cut(shuffled[:done], 3))))
+    left = list(leave_out(cut(rows, mine), iter(cut(shuffled[:done], 3))))
     assert sorted(map(repr, rows_of(left) + shuffled[:done])) == sorted(map(repr, rows))
 
 
@@ -65,10 +65,10 @@ def test_rows_that_this_attempt_does_not_have_are_a_conflict(
 ) -> None:
     rows: list[tuple[bytes, bytes | None]] = [(b"a", None), (b"b", None)]
     with pytest.raises(Conflict, match="make the query deterministic"):
-        list(remaining(cut(rows, 1), iter(cut(earlier, 2))))
+        list(leave_out(cut(rows, 1), iter(cut(earlier, 2))))
 
 
 def test_a_header_makes_a_difference() -> None:
     plain, headed = payload("bytes", [b"a"]), payload("bytes", [b"a"], headers=[{"h": b"1"}])
     with pytest.raises(Conflict):
-        list(remaining([plain], iter([headed])))
+        list(leave_out([plain], iter([headed])))
