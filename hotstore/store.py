@@ -13,12 +13,17 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
+from contextlib import aclosing
+from typing import Final
 
 import pyarrow as pa
 
 from coldstore import start_points
+from coldstore.jsontext import check_json
 from coldstore.layout.paths import check_name
 from coldstore.shared.batch import check_payload
+from coldstore.layout.queue_settings import QueueSettings, check_settings
+from coldstore.shared.batch import check_columns, check_content
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, DataLoss, InvalidInput, JjqError, NotFound, Unavailable
@@ -48,6 +53,8 @@ from hotstore.write.committer import Committer
 from hotstore.write.lone_push import lone_value
 from hotstore.write.producers import check_identity, check_retry
 from hotstore.write.push import PushEntry
+
+_CHECKED: Final = object()
 
 
 class HotStore(PushTarget):
@@ -307,7 +314,7 @@ class HotStore(PushTarget):
             check_identity(producer, sequence)
         value = lone_value(payload, found.content)
         if value is None:
-            checked = check_payload(payload, found.content)
+            checked = check_columns(payload, found.content)
             if checked is not payload:
                 push = push._replace(payload=checked, serialized=None)
         if (
@@ -317,6 +324,33 @@ class HotStore(PushTarget):
             raise InvalidInput(f"expected_offset must not be negative, not {expected_offset}")
         entry = PushEntry(found, push, value)
         entry.on_settled = self._admission.leave  # admitted until the journal has it, whoever still waits
+        if found.content == "json":
+            await self._submit_json(found, entry)
+        else:
+            await self._submit(entry)
+        receipt = entry.receipt or await entry.reply()
+        # A push that expects OFFSET_MAX can never be written: it only asks for a receipt, and says no elements again.
+        asks = expected_offset == OFFSET_MAX
+        if receipt.duplicate and producer is not None and sequence is not None and not asks:
+            await self._check_retry(found, entry, (producer, sequence), receipt)
+        return receipt
+
+    async def _submit_json(self, queue: HotQueue, entry: PushEntry) -> None:
+        """Let others work while a large batch is checked; pushes to the same queue stay behind it, in order."""
+        steps = check_json(entry.payload.column(1))
+        if not queue.in_line and next(steps, _CHECKED) is _CHECKED:
+            await self._submit(entry)
+            return
+        queue.in_line += 1
+        try:
+            async with queue.checking:
+                for _ in steps:
+                    await asyncio.sleep(0)
+                await self._submit(entry)
+        finally:
+            queue.in_line -= 1
+
+    async def _submit(self, entry: PushEntry) -> None:
         if not self._admission.enters(entry.bytes):
             await self._admission.enter(entry.bytes)
         try:
@@ -324,12 +358,6 @@ class HotStore(PushTarget):
         except JjqError:
             self._admission.leave(entry.bytes)
             raise
-        receipt = entry.receipt or await entry.reply()
-        # A push that expects OFFSET_MAX can never be written: it only asks for a receipt, and says no elements again.
-        asks = expected_offset == OFFSET_MAX
-        if receipt.duplicate and producer is not None and sequence is not None and not asks:
-            await self._check_retry(found, entry, (producer, sequence), receipt)
-        return receipt
 
     async def _check_retry(
         self, queue: HotQueue, entry: PushEntry, identity: tuple[str, int], receipt: Receipt
