@@ -21,10 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from coldstore.shared import limits, lists
-from coldstore.jsontext import check_json, shown
-from coldstore.shared import limits
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.headers import check_header_counts, header_bytes, refuse_null_headers, refuse_reserved
+from coldstore.shared.json_text import check_json, shown
 from coldstore.shared.null_columns import null_column
 
 Content = Literal["bytes", "text", "json"]

@@ -84,9 +84,9 @@ def decode_small(span: FriendlySpan) -> pa.RecordBatch | None:
         return None
     rows, keys, values, headers = _part(span.raw[begin:end])
     columns = [
-        absent(rows, _BYTES) if keys is None else keys,
+        null_column(rows, _BYTES) if keys is None else keys,
         values,
-        absent(rows, HEADERS) if headers is None else headers,
+        null_column(rows, HEADERS) if headers is None else headers,
     ]
     return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 

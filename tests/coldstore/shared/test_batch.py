@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coldstore.jsontext import check_json
 from coldstore.shared import batch, limits
 from coldstore.shared.batch import check_payload, elements, from_us, payload, stamp, to_us
 from coldstore.shared.errors import InvalidInput
+from coldstore.shared.json_text import check_json
 
 ANY_HEADERS = st.none() | st.dictionaries(st.text(max_size=5), st.binary(max_size=5), max_size=3)
 
