@@ -166,7 +166,7 @@ class Engine:
         if background:
             exposed = {each.name for each in said.exposed} if said is not None else set()
             for queue in list(self.registry.queues.values()):
-                if queue.doubt is not None or queue.name in exposed:
+                if queue.state.doubt is not None or queue.name in exposed:
                     self.registry.open_soon(queue.name)  # which says what is missing, before anybody asks
             self.maintenance.start()
             self._warming = asyncio.create_task(self._warm(), name="jjq-warm")
@@ -272,8 +272,7 @@ class Engine:
     def _is_sealed(self) -> bool:
         """Whether nothing that was acknowledged is in the journal alone; where that is in doubt, it is not."""
         return not any(
-            len(queue.tail) or queue.sealing or queue.damage or queue.doubt
-            for queue in self.registry.queues.values()
+            len(queue.tail) or queue.sealing or queue.state.loss for queue in self.registry.queues.values()
         )
 
     async def _last_extent(self) -> Extent | None:

@@ -94,9 +94,9 @@ class Sealer:
         if task is not None:
             return task
         _, again = self._failures.get(queue, (0, 0.0))
-        if queue.cold is None or queue.damage is not None:
-            if now and queue.damage is not None:
-                raise queue.damage.with_traceback(None)
+        if queue.cold is None or queue.state.damage is not None:
+            if now and queue.state.damage is not None:
+                raise queue.state.damage.with_traceback(None)
             return None
         if not now and self._clock.monotonic() < again:
             return None
@@ -116,7 +116,8 @@ class Sealer:
         delay = _BACKOFF.pause_after(count + 1)
         self._failures[queue] = (count + 1, self._clock.monotonic() + delay)
         if isinstance(error, Fenced | DataLoss | InvalidInput):
-            queue.damage = error if isinstance(error, DataLoss) else DataLoss(f"queue {queue.name}: {error}")
+            lost = error if isinstance(error, DataLoss) else DataLoss(f"queue {queue.name}: {error}")
+            queue.state.report_damage(lost)
         if isinstance(error, JjqError):
             log.warning("sealing %s failed, trying again in %g s: %s", queue.name, delay, error)
         else:

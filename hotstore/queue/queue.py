@@ -17,11 +17,12 @@ import pyarrow as pa
 from coldstore.layout.queue_settings import QueueSettings
 from coldstore.queue.cold_queue import ColdQueue
 from coldstore.shared.clock import Clock
-from coldstore.shared.errors import Conflict, DataLoss, JjqError, NotFound
+from coldstore.shared.errors import Conflict, JjqError, NotFound
 from hotstore.journal import records
 from hotstore.journal.port import Record
 from hotstore.port import QueueInfo
 from hotstore.queue.placeholders import Fill
+from hotstore.queue.state import Lifecycle
 from hotstore.queue.tail import TailBlock
 from hotstore.write.admission import Usage
 from hotstore.write.committer import Committer
@@ -54,11 +55,8 @@ class HotQueue:
         self.name = settings.name
         self.content = settings.content
         self.cold: ColdQueue | None = None  # opened when the queue is first used
-        self.open = False  # requests are served; else they go through the registry, and may have to wait
+        self.state = Lifecycle(settings.name)
         self.epoch = 0  # of this node's tenure; 0 where it is the only node
-        self.standing = records.SETTLED
-        self.barred: JjqError | None = None  # set while it is about to leave: why nothing is written
-        self.gate: asyncio.Future[None] | None = None  # done when it is decided who serves the queue
         self.first = 0
         self.next = 0
         self.promised = 0  # the journal says that elements before it were acknowledged
@@ -66,14 +64,7 @@ class HotQueue:
         self.sealing: list[TailBlock] = []
         self.producers = Producers()
         self.subscribers = 0  # how many; the registry knows who
-        self.damage: DataLoss | None = None  # a hole in the journal: reads around it go on, pushes do not
-        self.holes: list[tuple[int, int]] = []  # the offsets that `damage` is about, if it is that
         self.fills: list[Fill] = []  # what an operator gave up, and what is not all cold yet
-        self.doubt: DataLoss | None = (
-            None  # elements may be lost: no pushes until it is settled, all else goes on
-        )
-        self.cause = ""  # of the doubt
-        self.doubt_stored = False
         self.told: int | None = None  # the file of the journal that has the queue's row
         self.last_us = 0
         self.on_grown: Callable[[HotQueue], None] = lambda queue: None
@@ -93,8 +84,8 @@ class HotQueue:
         stage = staged[-1] if staged and staged[-1].group == self._committer.forming else self._begin_stage()
         stage.entries.append(entry)
         try:
-            if self.barred is not None:
-                raise self.barred.with_traceback(None)
+            if self.state.refusal is not None:
+                raise self.state.refusal.with_traceback(None)
             if entry.producer is not None:
                 entry.twin = self._twin(entry, entry.producer)
             if entry.twin is None and entry.expected is not None and entry.expected != stage.end:
@@ -294,20 +285,8 @@ class HotQueue:
         return None
 
     def suspect(self, cause: str) -> None:
-        """Elements may be lost, and it cannot be known how many: those from the queue's end on."""
-        self.cause = cause
-        self.doubt = DataLoss(
-            f"queue {self.name} may have lost its last elements, from offset {self.next} on: {cause}. Put the "
-            f"journal's files back, or look into the quarantine folder of the data directory; pushes are refused "
-            f"until the loss is accepted: jjq queue accept-loss {self.name}"
-        )
-
-    def trust(self) -> None:
-        """The loss was accepted."""
-        self.doubt, self.cause, self.doubt_stored = None, "", False
-
-    def doubt_row(self) -> list[Any]:
-        return [self.number, self.name, self.cause]
+        """Elements behind the queue's known end may be lost."""
+        self.state.suspect(cause, self.next)
 
     def now(self) -> float:
         return self._clock.monotonic()
@@ -367,11 +346,11 @@ class HotQueue:
 
     def row(self) -> list[Any]:
         """All that a restart must know, as a row of a QUEUES record."""
-        s = self.settings
+        s, standing = self.settings, self.state.standing
         return [
             self.number, s.name, s.id, s.content, s.block_bytes, s.block_seconds, s.created_us,
             max(self.next, self.promised), self.cold_offset, self.last_us,
-            *([self.epoch, self.standing] if self.epoch or self.standing else []),
+            *([self.epoch, standing] if self.epoch or standing else []),
         ]  # fmt: skip
 
 
