@@ -101,9 +101,8 @@ class Engine:
         self._alone = owners is None
         self.registry = Registry(cold, self.committer, runners.load, clock, self.usage, owners)
         self.blocks = HotBlocks(settings.hot_bytes_max, runners.load, clock, lambda: self.committer.groups)
-        self.sealer = Sealer(self.registry.of, self.blocks, self.committer, runners.seal, clock)
-        self.registry.on_grown = self.sealer.grown
-        self.sealer.on_sealed = self.registry.blocks_changed
+        self.sealer = Sealer(self.registry, self.blocks, self.committer, runners.seal, clock)
+        self.registry.sealer = self.sealer
         self.checkpointer = Checkpointer(self.registry, self.committer, journal, settings.segment_bytes)
         self.departures = Departures(self.registry, self.committer, self.sealer, self.blocks, MOVE_BYTES)
         self.relational = relational(self.registry)

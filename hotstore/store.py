@@ -306,7 +306,7 @@ class HotStore:
         found = self._registry.queues.get(queue)
         if found is None or not found.state.is_open:
             found = await self._registry.queue(queue)
-        lost = found.state.loss
+        lost = found.state.damage or found.state.doubt
         if lost is not None:
             raise lost.with_traceback(None)
         if stage not in STAGES:

@@ -92,10 +92,10 @@ class Losses:
             else:
                 extend(queue, fills)
         self._usage.unsealed_bytes += queue.unsealed_bytes - before
-        self._registry.changed_queues.add(queue)
         self._registry.blocks_changed(queue)
         queue.wake()
-        queue.on_grown(queue)
+        self._registry.changed_queues.add(queue)
+        self._registry.sealer.seal_due(queue)
 
 
 def _write_audit(lost: Loss, next_offset: int) -> None:

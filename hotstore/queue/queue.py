@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -44,11 +43,37 @@ class _Stage:
         self.writes: list[tuple[pa.RecordBatch, int]] = []  # payloads of its records, and their bytes
 
 
+class SealsBlocks(Protocol):
+    """What a queue needs of the sealer."""
+
+    def seal_due(self, queue: HotQueue) -> None: ...
+
+
+class NoSealer:
+    """For a registry that only replays a journal: it takes no pushes."""
+
+    def seal_due(self, queue: HotQueue) -> None:
+        return None
+
+
+class QueueHome(Protocol):
+    """What a queue needs of the registry."""
+
+    sealer: SealsBlocks
+    changed_queues: set[HotQueue]
+
+
 class HotQueue:
     """See the module's docstring."""
 
     def __init__(
-        self, number: int, settings: QueueSettings, clock: Clock, committer: Committer, usage: Usage
+        self,
+        number: int,
+        settings: QueueSettings,
+        clock: Clock,
+        committer: Committer,
+        usage: Usage,
+        home: QueueHome,
     ) -> None:
         self.number = number
         self.settings = settings
@@ -67,10 +92,10 @@ class HotQueue:
         self.fills: list[Fill] = []  # what an operator gave up, and what is not all cold yet
         self.told: int | None = None  # the file of the journal that has the queue's row
         self.last_us = 0
-        self.on_grown: Callable[[HotQueue], None] = lambda queue: None
         self._clock = clock
         self._committer = committer
         self._usage = usage
+        self._home = home
         self._staged: deque[_Stage] = deque()  # oldest first
         self._readers: set[asyncio.Future[None]] = set()
         self._ended: JjqError | None = None
@@ -192,7 +217,9 @@ class HotQueue:
             if stage.sequences:
                 self._remember(stage)
             self.wake()
-        self.on_grown(self)
+            self._home.changed_queues.add(self)
+        if self.is_due:
+            self._home.sealer.seal_due(self)
 
     def _remember(self, stage: _Stage) -> None:
         for entry in stage.entries:
@@ -323,11 +350,16 @@ class HotQueue:
             entry.stored()
         else:
             self._cold_waiters.append((end, entry))
-            self.on_grown(self)  # it waits no longer for the block to fill
+            self._home.sealer.seal_due(self)  # it waits no longer for the block to fill
 
     @property
-    def wanted_cold(self) -> bool:
-        return bool(self._cold_waiters)
+    def is_due(self) -> bool:
+        """Whether the hot-hot block is to be sealed now: it is full, or a push waits for the cold store."""
+        return self.is_full or bool(self._cold_waiters)
+
+    @property
+    def is_full(self) -> bool:
+        return self.tail.bytes >= self.settings.block_bytes
 
     def info(self) -> QueueInfo:
         settings = self.settings

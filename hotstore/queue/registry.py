@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 
 from coldstore.layout.paths import check_name
@@ -29,7 +29,7 @@ from hotstore.queue.arrival import arrive
 from hotstore.queue.holes import RECORDS_LOST, reconcile
 from hotstore.queue.moves import chunks, commit_state
 from hotstore.queue.owners import Alone, Claim, Owners
-from hotstore.queue.queue import HotQueue
+from hotstore.queue.queue import HotQueue, NoSealer, SealsBlocks
 from hotstore.queue.state import Phase
 from hotstore.queue.subscriber import Subscriber
 from hotstore.runner import Runner
@@ -62,7 +62,7 @@ class Registry:
         self.by_number: dict[int, HotQueue] = {}
         self.subscribers: dict[int, Subscriber] = {}
         self._named: dict[int, dict[str, Subscriber]] = {}  # by queue, then by name
-        self.on_grown: Callable[[HotQueue], None] = lambda queue: None
+        self.sealer: SealsBlocks = NoSealer()  # the engine sets it; a registry that only replays has none
         self.changed_queues: set[HotQueue] = set()  # since the catalog was last written; ids in `gone`
         self.changed_subscribers: set[Subscriber] = set()
         self.gone: set[str] = set()
@@ -81,8 +81,7 @@ class Registry:
     def add_queue(self, settings: QueueSettings, number: int | None = None) -> HotQueue:
         number = self._next_queue if number is None else number
         self.reserve(number)
-        queue = HotQueue(number, settings, self._clock, self._committer, self._usage)
-        queue.on_grown = self._grown
+        queue = HotQueue(number, settings, self._clock, self._committer, self._usage, self)
         self.changed_queues.add(queue)
         self.gone.discard(settings.id)
         self.queues[queue.name] = queue
@@ -106,10 +105,6 @@ class Registry:
         for subscriber in self._named.pop(number, {}).values():
             self.subscribers.pop(subscriber.number, None)
             self.changed_subscribers.discard(subscriber)
-
-    def _grown(self, queue: HotQueue) -> None:
-        self.changed_queues.add(queue)
-        self.on_grown(queue)
 
     def add_subscriber(
         self, queue: HotQueue, name: str, start: str, clamp: bool, created_us: int, number: int | None = None

@@ -153,14 +153,12 @@ async def test_a_decision_that_a_waiting_request_cancelled_is_no_hindrance() -> 
 
 
 async def test_writes_are_refused_from_leaving_on_until_the_queue_stays() -> None:
-    state = at(Phase.CLOSING)
-    assert state.refusal is None, "accepted pushes still reach the journal"
-    state.leave(WHY)
-    assert state.refusal is WHY
-    state.end()
-    assert state.refusal is WHY, "for pushes that still hold the queue"
+    assert at(Phase.CLOSING).refusal is None, "accepted pushes still reach the journal"
+    assert at(Phase.LEAVING).refusal is WHY
+    gone = at(Phase.LEAVING)
+    gone.end()
+    assert gone.refusal is WHY, "for pushes that still hold the queue"
     back = at(Phase.UNDECIDED)
-    assert back.refusal is WHY
     back.confirm()
     assert back.refusal is None
 
