@@ -108,7 +108,7 @@ class HotStore(PushTarget):
             "pushes_refused_total": float(self._admission.refused),
             "disk_free_bytes": float(self._admission.usage.disk_free_bytes),
             "queues": float(len(self._registry.queues)),
-            "queues_with_loss": float(sum(q.damage is not None or q.doubt is not None for q in queues)),
+            "queues_with_loss": float(sum(q.state.loss is not None for q in queues)),
             "subscribers": float(len(self._registry.subscribers)),
         }
 
@@ -295,9 +295,9 @@ class HotStore(PushTarget):
     async def append(self, push: Push) -> Receipt:
         queue, payload, producer, sequence, expected_offset, stage, _ = push
         found = self._registry.queues.get(queue)
-        if found is None or not found.open:
+        if found is None or not found.state.is_open:
             found = await self._registry.queue(queue)
-        lost = found.damage or found.doubt
+        lost = found.state.damage or found.state.doubt
         if lost is not None:
             raise lost.with_traceback(None)
         if stage not in STAGES:

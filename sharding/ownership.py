@@ -77,7 +77,7 @@ class NodeOwnership:
 
     def owns(self, queue: str) -> bool:
         found = self._engine.registry.queues.get(queue)
-        return found is not None and found.gate is None and found.barred is None
+        return found is not None and found.state.is_held
 
     def held(self) -> Mapping[str, Shards]:
         """Queues that the journal names are ours; what else their documents say is known once they were read."""
