@@ -325,7 +325,9 @@ class HotStore(PushTarget):
             self._admission.leave(entry.bytes)
             raise
         receipt = entry.receipt or await entry.reply()
-        if receipt.duplicate and producer is not None and sequence is not None:
+        # A push that expects OFFSET_MAX can never be written: it only asks for a receipt, and says no elements again.
+        asks = expected_offset == OFFSET_MAX
+        if receipt.duplicate and producer is not None and sequence is not None and not asks:
             await self._check_retry(found, entry, (producer, sequence), receipt)
         return receipt
 

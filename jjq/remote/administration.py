@@ -1,6 +1,7 @@
-"""What an operator does to a queue, or asks of a server, over the wire; `RemoteStore` has these verbs, too.
+"""Verbs of `RemoteStore` for operators: delete, change and seal a queue, and ask how servers are.
 
-All of them may happen twice: deleting again gives the same answer, and the others come to the same.
+All of them may happen twice: deleting again gives the same answer, and the others come to the same. They are
+not in operator.py, because that one imports sharding, which Spark, a user of `RemoteStore`, must not.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ M = TypeVar("M", bound=Message)
 
 
 class RemoteAdministration(ABC):
-    """The verbs, over the calls of who has them."""
+    """The verbs; a subclass makes the calls."""
 
     @abstractmethod
     async def _call(self, method: str, request: Message, reply: type[M]) -> M: ...

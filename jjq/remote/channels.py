@@ -1,34 +1,77 @@
-"""The way to the servers: several addresses, one of which is in use, and connections to it.
+"""The way to the servers: several addresses, one of which is in use, and connections to them.
 
-Any node of a cluster answers any request, so where one cannot be reached the next one is asked. Once a
-server has told who owns a queue, requests for that queue go there directly (hints.py). A lane is one
-connection; long streams get further lanes once one carries enough of them, since a server limits the
-calls of a connection and those above the limit would silently wait.
+Lane     One connection. Long streams get further lanes once one carries enough of them: a server limits the
+         calls of a connection, and those above the limit would silently wait.
+Link     All addresses of a client, and its lanes. Any node of a cluster answers any request, so if one cannot
+         be reached the next one is asked.
+Hints    Which server owns a queue, as servers have told. A hint is used once a connection to that server
+         stands. Until then, requests go through the servers that the user named, which forward them. So an
+         address that is only valid inside of a cluster does no harm.
 
 Patience begins with the first contact. A client that has reached no server yet hears within two seconds that all
 its addresses refuse it, and why (contact.py): most likely its settings are wrong. One that has reached a server
 goes on trying for as long as its verbs have time.
+
+`await_call` and `read_message` await gRPC: every failure becomes one of our own errors, and a cancellation stays one.
+grpc.aio loses a cancellation that comes while a call fails: it raises the failure instead, and a caller that
+tries again after failures would do so for ever. The other way round, a call whose connection we closed raises
+`CancelledError` in a task that nobody cancelled.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar, cast
 
 import grpc
 
+from coldstore.shared.bounded_dict import BoundedDict
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Unavailable
-from jjq.limits import CHANNEL_STREAMS_MAX, CONNECT_SECONDS, MEET_SECONDS
-from jjq.remote.called import called
+from jjq.limits import CHANNEL_STREAMS_MAX, CONNECT_SECONDS, HINT_SECONDS, HINTS_MAX, MEET_SECONDS
 from jjq.remote.contact import obstacle, told
-from jjq.remote.hints import Hints
 from jjq.remote.settings import RemoteSettings, split_targets
+from jjq.wire.status import status_in
 
 Unary = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
 ServerStream = grpc.aio.UnaryStreamMultiCallable[bytes, bytes]
 BothStreams = grpc.aio.StreamStreamMultiCallable[bytes, bytes]
+Readable = grpc.aio.UnaryStreamCall[bytes, bytes] | grpc.aio.StreamStreamCall[bytes, bytes]
+T = TypeVar("T")
+
+
+async def await_call(work: Awaitable[T], *, writes: bool = True) -> T:
+    """What a call, or a stream's next message, comes to; after an error, what `writes` may have been done."""
+    before = _cancellations()
+    try:
+        return await work
+    except grpc.aio.AioRpcError as error:
+        if _cancellations() > before:
+            raise asyncio.CancelledError from None
+        raise status_in(error, writes=writes) from None
+    except asyncio.CancelledError:
+        if _cancellations() > before:
+            raise
+        closed = "the client was closed while it waited"
+        raise Unavailable(f"{closed}; the outcome is unknown" if writes else closed) from None
+
+
+async def read_message(call: Readable, *, writes: bool = True) -> bytes | None:
+    """A stream's next message, None at a good end."""
+    before = _cancellations()
+    raw = await await_call(call.read(), writes=writes)
+    if isinstance(raw, bytes):
+        return raw
+    if _cancellations() > before:
+        raise asyncio.CancelledError
+    return None
+
+
+def _cancellations() -> int:
+    """How often the present task was asked to stop. Those it lived through, to clean up, count as well."""
+    return cast("asyncio.Task[object]", asyncio.current_task()).cancelling()
 
 
 class Lane:
@@ -78,6 +121,67 @@ class Lane:
         await self._channel.close()
 
 
+class Hints:
+    """Owners of queues, by address."""
+
+    def __init__(self, connect: Callable[[str], Awaitable[None]], clock: Clock) -> None:
+        self._connect = connect
+        self._clock = clock
+        self._owners: BoundedDict[str, str] = BoundedDict(HINTS_MAX)  # by queue: reached
+        self._told: BoundedDict[str, str] = BoundedDict(HINTS_MAX)  # by queue: not reached yet
+        self._reached: set[str] = set()
+        self._trying: dict[str, asyncio.Task[None]] = {}
+        self._again: dict[str, float] = {}  # when an address may be tried again
+
+    def owner(self, queue: str) -> str | None:
+        """The server to ask directly, if one is known and reached."""
+        return self._owners.get(queue)
+
+    def learn(self, queue: str, owner: str) -> None:
+        """A server said that `owner` has the queue."""
+        if self._owners.get(queue) == owner:
+            return
+        if self.reach(owner):
+            self._owners[queue] = owner
+        else:
+            self._told[queue] = owner
+
+    def reach(self, address: str) -> bool:
+        """Whether a connection to `address` stands; if not, one is begun, unless that failed just now."""
+        if address in self._reached:
+            return True
+        if address not in self._trying and self._clock.monotonic() >= self._again.get(address, 0.0):
+            self._trying[address] = asyncio.create_task(self._try(address), name=f"jjq-hint-{address}")
+        return False
+
+    async def _try(self, address: str) -> None:
+        try:
+            await self._connect(address)
+        except Unavailable:
+            self._again[address] = self._clock.monotonic() + HINT_SECONDS
+        else:
+            self._reached.add(address)
+        finally:
+            del self._trying[address]
+            for queue in [queue for queue, owner in self._told.items() if owner == address]:
+                self._told.pop(queue)
+                if address in self._reached:
+                    self._owners[queue] = address
+
+    def failed(self, address: str) -> None:
+        """It did not answer: forget all that leads there."""
+        if address in self._reached:
+            self._reached.discard(address)
+            for queue in [queue for queue, owner in self._owners.items() if owner == address]:
+                self._owners.pop(queue)
+
+    async def close(self) -> None:
+        trying = list(self._trying.values())
+        for task in trying:
+            task.cancel()
+        await asyncio.gather(*trying, return_exceptions=True)
+
+
 class Link:
     """All addresses, and the lanes to them."""
 
@@ -105,7 +209,7 @@ class Link:
         if self._meeting is None or self._meeting.done():
             self._meeting = asyncio.create_task(self._meet(), name="jjq-meet")
             self._meeting.add_done_callback(lambda done: done.cancelled() or done.exception())
-        await called(asyncio.shield(self._meeting), writes=False)
+        await await_call(asyncio.shield(self._meeting), writes=False)
 
     async def _meet(self) -> None:
         for _ in self.targets:

@@ -22,7 +22,7 @@ from coldstore.shared.errors import InvalidInput, JjqError
 from coldstore.shared.push import Push
 from coldstore.shared.results import Receipt, Stage
 from jjq.limits import JOIN_BYTES_MAX, JOIN_CALLS, JOIN_PUSH_BYTES
-from jjq.remote.settle import settle
+from jjq.remote.multiplexer import settle
 
 Send: TypeAlias = Callable[[Push], Awaitable[Receipt]]
 Waiting: TypeAlias = tuple[pa.RecordBatch, int, asyncio.Future[Receipt]]  # with the size in bytes

@@ -1,4 +1,4 @@
-"""`RemoteOperator`: the verbs of sharding.ports, answered by a server; for the command line and for nodes."""
+"""`RemoteOperator`: the verbs of sharding.ports, answered by a server. The command line and nodes use it."""
 
 from __future__ import annotations
 

@@ -10,47 +10,35 @@ owner becomes known, or becomes another one: the next stream goes there.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from contextlib import suppress
-
-import grpc
 
 from coldstore.shared.chance import Chance
 from coldstore.shared.deadline import broken_off
 from coldstore.shared.errors import Conflict, Exhausted, JjqError, Unavailable
 from coldstore.shared.limits import PRODUCER_RECEIPTS_MAX
 from coldstore.shared.results import Receipt
-from jjq.limits import CONNECT_SECONDS, STREAM_MESSAGE_BYTES, STREAM_MESSAGE_PUSHES
-from jjq.remote.called import received
+from jjq.limits import CONNECT_SECONDS
 from jjq.remote.channels import Lane, Link
+from jjq.remote.multiplexer import Multiplexer, Policy, PushCodec, StreamRequest, settle
 from jjq.remote.retry import LinkBackoff
-from jjq.remote.settle import settle
-from jjq.v1 import jjq_pb2 as pb
-from jjq.wire.batches import parse
-from jjq.wire.convert import receipt_in
-from jjq.wire.pushes import joined
-from jjq.wire.status import error_in
-
-Call = grpc.aio.StreamStreamCall[bytes, bytes]
 
 
-class Push:
+class OrderedPush(StreamRequest[bytes, Receipt]):
     """One push on its way."""
 
-    __slots__ = ("doubtful", "producer", "raw", "refusal", "reply", "sequence", "under_way")
+    __slots__ = ("doubtful", "producer", "refusal", "sequence", "under_way")
 
     def __init__(self, raw: bytes, producer: str, sequence: int) -> None:
-        self.raw = raw
+        super().__init__(raw)
         self.producer = producer
         self.sequence = sequence
         self.doubtful = False  # it was sent, and there was no answer: it may have been written
         self.under_way = False  # it was sent on the present stream, and not answered yet
         self.refusal: JjqError | None = None  # the last answer, if it is certain
-        self.reply: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
 
 
-class Pipeline:
-    """The pushes of one queue; see the module's docstring."""
+class OrderedPushes(Policy[OrderedPush]):
+    """The pushes of one queue, and the policy of their stream: what has no answer is sent again."""
 
     def __init__(self, link: Link, chance: Chance, queue: str, bytes_max: int) -> None:
         self._link = link
@@ -58,13 +46,12 @@ class Pipeline:
         self._bytes_max = bytes_max
         self._bytes = 0
         self._backoff = LinkBackoff(link, chance)
-        self._pending: dict[Push, None] = {}  # not answered, in order
-        self._unsent: deque[Push] = deque()  # of the present stream
-        self._sent: deque[Push] = deque()
+        self._pending: dict[OrderedPush, None] = {}  # not answered, in order
+        self._stream: Multiplexer[OrderedPush] | None = None  # while there is one
+        self._target = ""  # its server
         self._refused: dict[str, JjqError] = {}  # producers that wait for another attempt
         self._failure: JjqError | None = None  # why there is no stream
-        self._leaving = False  # the present stream, for a new one
-        self._several = False  # the server takes several pushes in one message
+        self._leaving = False  # end the present stream, for a new one
         self._more = asyncio.Event()
         self._room = asyncio.Event()
         self._given_up = asyncio.Event()  # nobody waits any more
@@ -98,7 +85,7 @@ class Pipeline:
         told = "those before it were not answered" if why is None else why.message
         return Unavailable(f"the push could not be sent in time, it was not written: {told}", sent=False)
 
-    def _withdraw(self, push: Push) -> JjqError | None:
+    def _withdraw(self, push: OrderedPush) -> JjqError | None:
         """Give up a push that was certainly not written, and say why; None where it may have been.
 
         Then it stays, and goes on being sent: its caller may ask for the receipt by the same identity. Those
@@ -122,18 +109,19 @@ class Pipeline:
         """Whether something waits for its outcome, or for room."""
         return bool(self._pending) or self._gate.locked()
 
-    async def answered(self) -> None:
+    async def all_answered(self) -> None:
         """Return when nothing does."""
         while self.busy:
             self._room.clear()
             await self._room.wait()
 
-    def _enqueue(self, raw: bytes, producer: str, sequence: int) -> Push:
-        push = Push(raw, producer, sequence)
+    def _enqueue(self, raw: bytes, producer: str, sequence: int) -> OrderedPush:
+        push = OrderedPush(raw, producer, sequence)
         self._bytes += len(raw)
         self._pending[push] = None
-        self._unsent.append(push)
         self._more.set()
+        if self._stream is not None:
+            self._stream.add(push)
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="jjq-pipeline")
         return push
@@ -151,7 +139,7 @@ class Pipeline:
                 self._more.clear()
                 await self._more.wait()
             try:
-                await self._stream()
+                await self._run_stream()
                 waits = [error for error in self._refused.values() if not self._is_elsewhere(error)]
                 pause = max((self._backoff.pause(error) for error in waits), default=0.0)
                 self._failure = next(iter(waits), None)
@@ -175,29 +163,26 @@ class Pipeline:
             async with asyncio.timeout(seconds):
                 await self._given_up.wait()
 
-    async def _stream(self) -> None:
+    async def _run_stream(self) -> None:
         """One stream, from connecting to its end; returns after a refusal, when all answers are read."""
-        for push in self._sent:
-            push.doubtful, push.under_way = True, False
-        self._unsent = deque(self._pending)
-        self._sent.clear()
         self._refused.clear()
-        self._leaving = self._several = False
+        self._leaving = False
         with self._link.stream(self._queue) as lane:
+            self._target = lane.target
             await self._reach(lane)
-            call: Call = lane.both_streams("PushStream")()
-            sender = asyncio.create_task(self._send(call), name="jjq-sender")
+            # A queue remembers so many receipts of a producer: with more in flight, the server could no longer
+            # tell a push that is sent again from a new one.
+            self._stream = Multiplexer(
+                PushCodec(self._link, self._queue), self, self._pending, PRODUCER_RECEIPTS_MAX
+            )
             try:
-                while (raw := await received(call)) is not None:
-                    self._take(parse(pb.PushStreamResponse, raw))
-                    self._leaving |= self._link.target(self._queue) != lane.target
-                    self._more.set()  # the sender may go on, or has to stop
+                await self._stream.run(lane)
             except Unavailable:
                 self._link.failed(lane)
                 raise
             finally:
-                sender.cancel()
-                call.cancel()
+                self._stream.abandon(Unavailable("the stream is over"))
+                self._stream = None
         if not self._refused and not self._leaving:
             raise Unavailable("the server ended the stream")
 
@@ -214,67 +199,55 @@ class Pipeline:
         """Refused because the queue has moved, and we know where to: no reason to wait."""
         return self._leaving and isinstance(error, Unavailable)
 
-    async def _send(self, call: Call) -> None:
-        # A broken stream is the reader's to tell about. Cancelling a write would cancel the stream.
-        with suppress(grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
-            while not self._refused and not self._leaving:
-                # A queue remembers so many receipts of a producer: with more in flight, a resent push could
-                # no longer be told from a new one.
-                if not self._unsent or len(self._sent) >= PRODUCER_RECEIPTS_MAX:
-                    self._more.clear()
-                    await self._more.wait()
-                    continue
-                await call.write(joined([push.raw for push in self._leave()]))
-            await call.done_writing()
+    # The policy of the stream -----------------------------------------------------------------------
 
-    def _leave(self) -> list[Push]:
-        """What goes into the next message: one push, or what waits if the server takes several."""
-        pushes: list[Push] = []
-        size = 0
-        while self._unsent and len(self._sent) < PRODUCER_RECEIPTS_MAX:
-            size += len(self._unsent[0].raw)
-            if pushes and (
-                not self._several or size > STREAM_MESSAGE_BYTES or len(pushes) == STREAM_MESSAGE_PUSHES
-            ):
-                break
-            pushes.append(self._unsent.popleft())
-            pushes[-1].under_way, pushes[-1].refusal = True, None
-            self._sent.append(pushes[-1])
-        return pushes
+    def ends(self, waiting: bool) -> bool:
+        return bool(self._refused) or self._leaving
 
-    def _take(self, response: pb.PushStreamResponse) -> None:
-        self._link.learn(self._queue, response.owner)
-        self._several = response.several
-        for result in response.results:
-            push = self._sent.popleft()
-            push.under_way = False
-            self._failure = None
-            if result.WhichOneof("result") == "receipt":
-                self._backoff.reset()
-                self._settle(push, receipt_in(result.receipt))
-                continue
-            error = error_in(result.error)
-            # A server refuses what follows a failed push until that is pushed again, on the same stream. Who
-            # is not patient will push it again somewhere else, so it must not come back to this stream.
-            self._leaving |= not self._link.patient
-            if isinstance(error, Unavailable | Exhausted) and self._link.patient:
-                self._refused.setdefault(push.producer, error)
-                self._refuse(push, error)
-            elif isinstance(error, Conflict) and push.producer in self._refused:
-                self._refuse(push, self._refused[push.producer])
-            else:
-                self._settle(push, error)
+    def may_send(self, request: OrderedPush) -> bool:
+        if request not in self._pending:  # withdrawn
+            return False
+        request.under_way, request.refusal = True, None
+        return True
 
-    def _refuse(self, push: Push, error: JjqError) -> None:
+    def answered(self, request: OrderedPush, answer: object) -> None:
+        request.under_way = False
+        self._failure = None
+        if isinstance(answer, Receipt):
+            self._backoff.reset()
+            self._settle(request, answer)
+        elif isinstance(answer, JjqError):
+            self._refused_with(request, answer)
+
+    def message_read(self) -> None:
+        self._leaving |= self._link.target(self._queue) != self._target
+
+    def unanswered(self, sent: list[OrderedPush], unsent: list[OrderedPush], error: JjqError) -> None:
+        for push in sent:
+            push.doubtful, push.under_way = True, False
+
+    def _refused_with(self, push: OrderedPush, error: JjqError) -> None:
+        # A server refuses what follows a failed push until that is pushed again, on the same stream. A caller
+        # that is not patient pushes it again somewhere else, so it must not come back to this stream.
+        self._leaving |= not self._link.patient
+        if isinstance(error, Unavailable | Exhausted) and self._link.patient:
+            self._refused.setdefault(push.producer, error)
+            self._send_again(push, error)
+        elif isinstance(error, Conflict) and push.producer in self._refused:
+            self._send_again(push, self._refused[push.producer])
+        else:
+            self._settle(push, error)
+
+    def _send_again(self, push: OrderedPush, error: JjqError) -> None:
         """It will be sent again. Whether it is certain until then that it was not written depends on the error."""
         if isinstance(error, Unavailable):
             push.doubtful = True
         else:
             push.refusal = error
 
-    def _settle(self, push: Push, outcome: Receipt | JjqError) -> None:
+    def _settle(self, push: OrderedPush, outcome: Receipt | JjqError) -> None:
         del self._pending[push]
-        self._bytes -= len(push.raw)
+        self._bytes -= len(push.body)
         self._room.set()
         if isinstance(outcome, JjqError) and not (isinstance(outcome, Unavailable) and outcome.sent):
             push.refusal = outcome

@@ -14,7 +14,7 @@ from coldstore.shared.errors import JjqError, Unavailable
 from coldstore.shared.results import Receipt
 from jjq.addresses import split_address
 from jjq.limits import CONNECT_SECONDS, WIRE_AGAIN_SECONDS, WIRE_NUMBER_MAX
-from jjq.remote.settle import settle
+from jjq.remote.multiplexer import settle
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.arrow_field import Span
 from jjq.wire.batches import parse

@@ -14,8 +14,7 @@ import pyarrow as pa
 from coldstore.shared.chance import Chance
 from coldstore.shared.errors import Exhausted, JjqError, Unavailable, check
 from jjq.limits import REDIRECTS_MAX
-from jjq.remote.called import received
-from jjq.remote.channels import Lane, Link
+from jjq.remote.channels import Lane, Link, read_message
 from jjq.remote.retry import LinkBackoff
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.batches import decode
@@ -67,10 +66,10 @@ class Replay:
 
     async def _received(self, call) -> bytes | None:  # type: ignore[no-untyped-def]
         if self._request.follow:
-            return await received(call, writes=False)
+            return await read_message(call, writes=False)
         try:
             async with asyncio.timeout(self._seconds):
-                return await received(call, writes=False)
+                return await read_message(call, writes=False)
         except TimeoutError:
             raise Unavailable(f"no elements came within {self._seconds:g} s") from None
 

@@ -1,8 +1,8 @@
 """`RemoteStore`: the verbs of `Store`, answered by a server.
 
 Elements travel as Arrow. What may safely happen twice is retried, on other servers where several are
-given; pushes with a producer and sequence go over one ordered stream per queue (pipeline.py), others, and
-pops, over streams or as calls (plain.py, popping.py). A plain push, or a pop that does not name its
+given; pushes with a producer and sequence go over one ordered stream per queue (ordered_pushes.py), others, and
+pops, over streams or as calls (streams.py). A plain push, or a pop that does not name its
 position, is sent once: when its reply is lost it raises `Unavailable`, and only its caller can know what
 to do.
 """
@@ -29,12 +29,11 @@ from jjq.limits import CREDIT_BYTES, CREDIT_ELEMENTS, PAGE_ENTRIES, WAIT_SECONDS
 from jjq.remote.administration import RemoteAdministration
 from jjq.remote.channels import Lane, Link
 from jjq.remote.coalesce import Joining
-from jjq.remote.ordered_pushes import Pipeline
-from jjq.remote.plain import plain_streams
-from jjq.remote.popping import Lagging, pop_streams
+from jjq.remote.ordered_pushes import OrderedPushes
 from jjq.remote.replay import Replay
 from jjq.remote.retry import Caller
 from jjq.remote.settings import RemoteSettings
+from jjq.remote.streams import LaggingSubscribers, pop_streams, push_streams
 from jjq.remote.subscription import Subscription
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import convert
@@ -62,10 +61,10 @@ class RemoteStore(RemoteAdministration, PushTarget):
         self._chance = chance or SystemChance()
         self._link = Link(targets, self._settings, clock or SystemClock())
         self._caller = Caller(self._link, self._chance)
-        self._pipelines: dict[str, Pipeline] = {}
-        self._plain = plain_streams(self._link)
+        self._pipelines: dict[str, OrderedPushes] = {}
+        self._plain = push_streams(self._link)
         self._pops = pop_streams(self._link)
-        self._lagging = Lagging()
+        self._lagging = LaggingSubscribers()
         self._joining = Joining(self._push_plain)
 
     async def __aenter__(self) -> Self:
@@ -214,7 +213,7 @@ class RemoteStore(RemoteAdministration, PushTarget):
         queue, raw = push.queue, encode_push(push)
 
         async def attempt(lane: Lane, limit: float) -> Receipt:
-            stream = self._plain.of(lane, queue)
+            stream = self._plain.find(lane, queue)
             if stream is not None:
                 return await stream.ask(raw, limit)
             return self._received(queue, await self._caller.attempt(lane, "Push", raw, limit))
@@ -235,7 +234,7 @@ class RemoteStore(RemoteAdministration, PushTarget):
             raise Unavailable("the client is closed", sent=False)
         pipeline = self._pipelines.get(queue)
         if pipeline is None:
-            pipeline = Pipeline(self._link, self._chance, queue, self._settings.in_flight_bytes_max)
+            pipeline = OrderedPushes(self._link, self._chance, queue, self._settings.in_flight_bytes_max)
             self._pipelines[queue] = pipeline
         seconds = self._settings.timeout_seconds
         silence = f"no receipt within {seconds:g} s; the outcome is unknown, push the same sequence again"
@@ -249,7 +248,7 @@ class RemoteStore(RemoteAdministration, PushTarget):
     async def answered(self, queue: str) -> None:
         """Return when none do."""
         if queue in self._pipelines:
-            await self._pipelines[queue].answered()
+            await self._pipelines[queue].all_answered()
 
     async def pop(
         self, subscriber: str, max: int = 1, wait: float = 0.0, *, position: int | None = None
@@ -270,14 +269,14 @@ class RemoteStore(RemoteAdministration, PushTarget):
         if popped is None or (wait and not popped.batch.num_rows):
             request.wait_seconds = wait
             popped = await self._take("Pop", request, pb.PopResponse, wait, again=again)
-        self._lagging.saw(subscriber, popped.batch.num_rows >= max)
+        self._lagging.note(subscriber, popped.batch.num_rows >= max)
         return popped
 
     async def _pop_at_once(self, request: pb.PopRequest, again: bool) -> Popped:
         queue = queue_of(request)
 
         async def attempt(lane: Lane, limit: float) -> Popped:
-            stream = self._pops.of(lane)
+            stream = self._pops.find(lane)
             if stream is not None:
                 try:
                     return self._taken(queue, *await stream.ask(request, limit))

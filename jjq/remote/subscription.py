@@ -24,8 +24,7 @@ from coldstore.shared.chance import Chance
 from coldstore.shared.errors import Conflict, Exhausted, JjqError, Unavailable
 from coldstore.shared.results import Popped, queue_part
 from jjq.limits import CONFIRM_SECONDS, CREDIT_BYTES, CREDIT_ELEMENTS
-from jjq.remote.called import received
-from jjq.remote.channels import Link
+from jjq.remote.channels import Link, read_message
 from jjq.remote.retry import LinkBackoff
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.batches import decode
@@ -206,7 +205,7 @@ class Subscription:
             try:
                 await call.write(self._start().SerializeToString())
                 self._server_generation = 0
-                while (raw := await received(call, writes=False)) is not None:
+                while (raw := await read_message(call, writes=False)) is not None:
                     first = self._call is None
                     self._call = call
                     if self._take(raw, first):
@@ -215,7 +214,7 @@ class Subscription:
                         return True
                 return False
             except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
-                await received(call, writes=False)  # the write failed; reading tells why
+                await read_message(call, writes=False)  # the write failed; reading tells why
                 raise Unavailable("the stream broke as it began") from None
             except Unavailable:
                 self._link.failed(lane)

@@ -9,7 +9,7 @@ import pytest
 from coldstore.shared.clock import ManualClock
 from coldstore.shared.errors import Unavailable
 from jjq.limits import HINT_SECONDS
-from jjq.remote.hints import Hints
+from jjq.remote.channels import Hints
 from tests.jjq.serving import until
 
 
@@ -91,7 +91,7 @@ async def test_a_server_that_fails_is_forgotten_with_all_its_queues(
 async def test_a_client_remembers_so_many(
     network: Network, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jjq.remote.hints.HINTS_MAX", 2)
+    monkeypatch.setattr("jjq.remote.channels.HINTS_MAX", 2)
     hints = Hints(network.connect, clock)
     network.open.set()
     hints.learn("q", "b:1")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from coldstore.shared.errors import Exhausted, InvalidInput, NotFound, Unavailable
 from coldstore.shared.results import Receipt
 from jjq.limits import PLAIN_SECONDS, PLAIN_STREAMS_MAX
-from jjq.remote.plain import PlainStream
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore
+from jjq.remote.streams import RequestStream
 from tests.jjq.client.faulty import FaultyStore
 from tests.jjq.cutproxy import CutProxy, cut_off, proxied
 from tests.jjq.fakestore import FakeStore
@@ -21,7 +22,7 @@ from tests.jjq.serving import PATIENT, Served, served, until, values
 Far = tuple[Served, CutProxy, RemoteStore]
 
 
-def streams(remote: RemoteStore) -> list[PlainStream]:
+def streams(remote: RemoteStore) -> list[RequestStream[Any, Any]]:
     return [each for each in remote._plain._streams.values() if each is not None and not each.ended]
 
 
@@ -81,9 +82,9 @@ async def test_a_refusal_that_passes_is_waited_out() -> None:
     async with served(store) as fake:
         await fake.remote.create_queue("orders")
         await warm(fake.remote)
-        store.fail("push", ("before", Exhausted("full", retry_after=0.01)))
+        store.fail("append", ("before", Exhausted("full", retry_after=0.01)))
         assert (await fake.remote.push("orders", values(b"x"))).first_offset == 2
-        assert store.calls["push"] == 4
+        assert store.calls["append"] == 4
 
 
 async def test_what_is_on_its_way_when_the_connection_breaks_is_not_sent_again(far: Far) -> None:
@@ -120,11 +121,11 @@ async def test_who_gives_up_takes_nobody_along() -> None:
     async with served(store) as fake:
         await fake.remote.create_queue("orders")
         await warm(fake.remote)
-        store.gates["push"] = asyncio.Event()
+        store.gates["append"] = asyncio.Event()
         one, other = (asyncio.ensure_future(fake.remote.push("orders", values(b"%d" % n))) for n in range(2))
-        await until(lambda: store.calls["push"] == 4)
+        await until(lambda: store.calls["append"] == 4)
         one.cancel()
-        store.gates["push"].set()
+        store.gates["append"].set()
         assert (await other).first_offset == 3
         assert len(streams(fake.remote)) == 1
 
@@ -157,7 +158,7 @@ async def test_a_push_that_waits_for_the_cold_store_keeps_nobody_waiting(jjq: Se
     (stream,) = streams(jjq.remote)
     cold = asyncio.ensure_future(jjq.remote.push("orders", values(b"c"), stage="cold"))
     assert (await jjq.remote.push("orders", values(b"x"))).count == 1
-    assert not stream._sent
+    assert not stream._requests.sent
     assert (await cold).stage == "cold"
 
 

@@ -14,9 +14,10 @@ from coldstore.shared.errors import Conflict, Exhausted, InvalidInput, NotFound,
 from coldstore.shared.results import Popped
 from jjq.client.resumable_pop import Pops
 from jjq.limits import LAGGING_MAX, PLAIN_SECONDS
-from jjq.remote.popping import Lagging, PopStream
+from jjq.remote.multiplexer import PopCodec
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore
+from jjq.remote.streams import LaggingSubscribers, RequestStream
 from jjq.server.server import Methods
 from jjq.v1 import jjq_pb2 as pb
 from tests.jjq.client.faulty import FaultyStore
@@ -27,7 +28,7 @@ from tests.jjq.serving import PATIENT, Served, numbers, said, served, until, val
 Far = tuple[Served, CutProxy, RemoteStore]
 
 
-def streams(remote: RemoteStore) -> list[PopStream]:
+def streams(remote: RemoteStore) -> list[RequestStream[Any, Any]]:
     return [each for each in remote._pops._streams.values() if each is not None and not each.ended]
 
 
@@ -44,7 +45,7 @@ async def prepared(store: Any, *subscribers: str, elements: int = 100) -> None:
         await store.create_subscriber("orders", name, "beginning")
 
 
-async def warm(remote: RemoteStore) -> PopStream:
+async def warm(remote: RemoteStore) -> RequestStream[Any, Any]:
     """Two pops, so that the server has a stream."""
     for _ in range(2):
         await remote.pop("orders/warm")
@@ -90,14 +91,13 @@ async def test_pops_made_at_the_same_time_travel_in_one_message(
     await prepared(fake.store, *names)
     await warm(fake.remote)
     sent: list[bytes] = []
-    message = PopStream._message
+    encode = PopCodec.encode
 
-    def seen(self: PopStream) -> bytes | None:
-        raw = message(self)
-        sent.extend([] if raw is None else [raw])
-        return raw
+    def seen(self: PopCodec, requests: list[tuple[int, pb.PopRequest]]) -> bytes:
+        sent.append(encode(self, requests))
+        return sent[-1]
 
-    monkeypatch.setattr(PopStream, "_message", seen)
+    monkeypatch.setattr(PopCodec, "encode", seen)
     await asyncio.gather(*(fake.remote.pop(f"orders/{name}") for name in names))
     (only,) = sent
     assert [each.pop.subscriber for each in pb.PopStreamRequest.FromString(only).pops] == [
@@ -167,12 +167,12 @@ async def test_a_pop_that_waits_is_broken_off_at_the_server_when_its_caller_goes
 
 
 def test_so_many_lagging_subscribers_are_remembered() -> None:
-    lagging = Lagging()
+    lagging = LaggingSubscribers()
     for n in range(LAGGING_MAX + 1):
-        lagging.saw(f"s{n}", True)
+        lagging.note(f"s{n}", True)
     assert "s0" not in lagging
     assert "s1" in lagging
-    lagging.saw("s1", False)
+    lagging.note("s1", False)
     assert "s1" not in lagging
 
 
@@ -220,9 +220,9 @@ async def test_what_was_not_sent_when_the_stream_broke_is_sent_by_another(
 ) -> None:
     _, proxy, remote = far
     stream = await warm(remote)
-    monkeypatch.setattr(stream, "_message", lambda: None)  # it does not get to sending
+    monkeypatch.setattr(stream._requests, "_take", list)  # it does not get to sending
     pop = asyncio.ensure_future(remote.pop("orders/x"))
-    await until(lambda: stream._unsent)
+    await until(lambda: stream._requests.unsent)
     proxy.cut()
     assert said((await pop).batch) == [b"0"]
     assert stream.ended
@@ -308,11 +308,11 @@ async def test_a_pop_whose_caller_has_gone_before_it_was_sent_is_not_sent(fake: 
     stream = await warm(fake.remote)
     gone = asyncio.ensure_future(fake.remote.pop("orders/x"))
     await asyncio.sleep(0)  # it is made now, and the sender has not had its turn
-    assert len(stream._unsent) == 1
+    assert len(stream._requests.unsent) == 1
     gone.cancel()
     assert said((await fake.remote.pop("orders/warm")).batch) == [b"2"]
     assert (await fake.store.get_subscriber("orders/x")).offset == 0
-    assert not stream._sent
+    assert not stream._requests.sent
 
 
 async def test_a_pop_whose_caller_goes_when_it_was_sent_takes_nobody_along() -> None:
@@ -326,5 +326,5 @@ async def test_a_pop_whose_caller_goes_when_it_was_sent_takes_nobody_along() -> 
         gone.cancel()
         store.gates["pop"].set()
         assert said((await other).batch) == [b"0"]
-        await until(lambda: not stream._sent)
+        await until(lambda: not stream._requests.sent)
         assert streams(fake.remote) == [stream]

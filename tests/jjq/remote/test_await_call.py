@@ -10,8 +10,7 @@ import grpc
 import pytest
 
 from coldstore.shared.errors import Unavailable
-from jjq.remote.called import called, received
-from jjq.remote.channels import Lane
+from jjq.remote.channels import Lane, await_call, read_message
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore
 from tests.jjq.serving import numbers, until
@@ -52,12 +51,12 @@ Reading = Callable[[Any], Awaitable[object]]
 
 
 async def _call(call: Deaf) -> object:
-    return await called(call.read())
+    return await await_call(call.read())
 
 
 @pytest.mark.parametrize(
     ("reading", "end"),
-    [(_call, broken()), (received, broken()), (received, None)],
+    [(_call, broken()), (read_message, broken()), (read_message, None)],
     ids=["call", "read", "end"],
 )
 async def test_who_is_cancelled_while_a_call_fails_is_cancelled(
@@ -77,7 +76,7 @@ async def test_a_failure_is_told_to_who_is_not_cancelled_or_cleans_up_after_it(c
         if cancellations:
             with pytest.raises(asyncio.CancelledError):
                 await asyncio.Event().wait()
-        await called(_fail())
+        await await_call(_fail())
 
     async def _fail() -> None:
         raise broken()
@@ -95,7 +94,7 @@ async def test_a_call_that_we_closed_under_a_task_does_not_look_like_its_cancell
         raise asyncio.CancelledError
 
     with pytest.raises(Unavailable, match="the client was closed"):
-        await called(closed())
+        await await_call(closed())
 
 
 async def test_a_client_closes_though_its_stream_fails_at_that_moment(
