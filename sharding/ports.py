@@ -2,8 +2,8 @@
 
 `Ownership`    who serves a queue, on this node; changes it. The router and the operator's commands ask it. Safety rests
                on it. What it answers without `await` is a look-up in memory. Tests of the router fake it
-`Operations`   the verbs of jjq.v1.Operator. `NodeOperator` has them for one node, `ClusterOperator` for all, and the
-               client for whoever calls from outside
+`Operations`   the verbs of jjq.v1.Operator. `NodeOperator` has them for one node, `ClusterOperator` for all nodes, and
+               the client for callers outside the cluster
 """
 
 from __future__ import annotations

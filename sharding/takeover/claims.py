@@ -16,7 +16,7 @@ from dataclasses import replace
 from coldstore.layout import paths
 from coldstore.layout.queue_settings import decode as decode_queue
 from coldstore.objects.port import ObjectStore
-from coldstore.queue.deletion import told
+from coldstore.queue.deletion import describe_deletion
 from coldstore.shared.errors import Exhausted, Fenced, NotFound, Unavailable
 from hotstore.queue.owners import Claim, QueueState, Retired
 from hotstore.runner import Runner
@@ -101,7 +101,7 @@ class Claims:
         except NotFound:
             raise NotFound(f"no queue {name}: create it, or correct the name") from None
         if settings.deleted is not None:
-            raise NotFound(told(settings))  # its files may be on their way out: none is to come back
+            raise NotFound(describe_deletion(settings))  # its files may be going: none is to come back
         return settings.id
 
     def _take_orphan(self, now: Shards) -> Shards:
