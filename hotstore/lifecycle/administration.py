@@ -137,7 +137,7 @@ class Administration:
             else:
                 await self._departures.stay(queue)
             raise
-        await self._departures.leave(queue, NotFound(deletion.told(marked)))
+        await self._departures.leave(queue, NotFound(deletion.describe_deletion(marked)))
         failpoint.reach("delete.left")
         return _answer(marked, marked.deleted or wanted)
 
