@@ -12,16 +12,16 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 
 import pyarrow as pa
 
 from coldstore import start_points
 from coldstore.layout.paths import check_name
-from coldstore.shared.batch import check_payload
+from coldstore.shared.batch import check_columns
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
-from coldstore.shared.errors import Conflict, DataLoss, InvalidInput, JjqError, NotFound, Unavailable
+from coldstore.shared.errors import Conflict, InvalidInput, JjqError, NotFound
 from coldstore.shared.limits import OFFSET_MAX
 from coldstore.shared.push import Push, PushTarget
 from coldstore.shared.results import Deletion, NodeStatus
@@ -30,7 +30,6 @@ from hotstore.journal.port import Record
 from hotstore.lifecycle.administration import Administration
 from hotstore.lifecycle.loss import Losses
 from hotstore.lifecycle.seal import Sealer
-from hotstore.limits import RETRY_CHECK_SECONDS
 from hotstore.port import STAGES, BlockInfo, Loss, Popped, QueueInfo, Receipt, Resolved, SubscriberInfo
 from hotstore.queue.moves import chunks, commit_state
 from hotstore.queue.queue import HotQueue
@@ -47,7 +46,7 @@ from hotstore.write.admission import Admission
 from hotstore.write.committer import Committer
 from hotstore.write.lone_push import lone_value
 from hotstore.write.producers import check_identity, check_retry
-from hotstore.write.push import PushEntry
+from hotstore.write.push import PushEntry, submit_json
 
 
 class HotStore(PushTarget):
@@ -307,7 +306,7 @@ class HotStore(PushTarget):
             check_identity(producer, sequence)
         value = lone_value(payload, found.content)
         if value is None:
-            checked = check_payload(payload, found.content)
+            checked = check_columns(payload, found.content)
             if checked is not payload:
                 push = push._replace(payload=checked, serialized=None)
         if (
@@ -317,6 +316,20 @@ class HotStore(PushTarget):
             raise InvalidInput(f"expected_offset must not be negative, not {expected_offset}")
         entry = PushEntry(found, push, value)
         entry.on_settled = self._admission.leave  # admitted until the journal has it, whoever still waits
+        if found.content == "json":
+            await submit_json(found, entry, self._submit)
+        else:
+            await self._submit(entry)
+        receipt = entry.receipt or await entry.reply()
+        # A push that expects OFFSET_MAX can never be written: it only asks for a receipt, and says no elements again.
+        asks = expected_offset == OFFSET_MAX
+        if receipt.duplicate and producer is not None and sequence is not None and not asks:
+            end = receipt.first_offset + receipt.count
+            stored = self._reading.read(found, receipt.first_offset, end)
+            await check_retry(stored, entry.payload, (producer, sequence), receipt)
+        return receipt
+
+    async def _submit(self, entry: PushEntry) -> None:
         if not self._admission.enters(entry.bytes):
             await self._admission.enter(entry.bytes)
         try:
@@ -324,22 +337,6 @@ class HotStore(PushTarget):
         except JjqError:
             self._admission.leave(entry.bytes)
             raise
-        receipt = entry.receipt or await entry.reply()
-        if receipt.duplicate and producer is not None and sequence is not None:
-            await self._check_retry(found, entry, (producer, sequence), receipt)
-        return receipt
-
-    async def _check_retry(
-        self, queue: HotQueue, entry: PushEntry, identity: tuple[str, int], receipt: Receipt
-    ) -> None:
-        """Refuse what only claims to be a retry. If its elements cannot be read just then, it is believed."""
-        end = receipt.first_offset + receipt.count
-        with suppress(TimeoutError, Unavailable, DataLoss):
-            async with (
-                asyncio.timeout(RETRY_CHECK_SECONDS),
-                aclosing(self._reading.read(queue, receipt.first_offset, end)) as elements,
-            ):
-                await check_retry(elements, entry.payload, identity, receipt)
 
     async def pop(
         self, subscriber: str, max: int = 1, wait: float = 0.0, *, position: int | None = None

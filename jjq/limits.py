@@ -24,6 +24,9 @@ HANDSHAKE_SECONDS: Final = 10.0
 
 # One server
 CALLS_MAX: Final = 10_000  # open calls of all connections; further ones get RESOURCE_EXHAUSTED
+CALLS_PENDING_MAX: Final = (
+    2 * CALLS_MAX
+)  # came, and not looked at yet; further ones are dropped without a reason
 STREAM_BYTES_MAX: Final = (
     64 * MIB
 )  # unanswered pushes of one PushStream; it is not read further while it has more

@@ -11,20 +11,19 @@ Python, except to find the position of a bad element after a whole batch was ref
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from coldstore.shared import limits, lists
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.headers import check_header_counts, header_bytes, refuse_null_headers, refuse_reserved
+from coldstore.shared.json_text import check_json, shown
 from coldstore.shared.null_columns import null_column
 
 Content = Literal["bytes", "text", "json"]
@@ -120,7 +119,7 @@ def _column(name: str, items: Sequence[Any], wanted: pa.DataType) -> pa.Array:
                 lists.array([item], wanted)
             except (pa.ArrowException, TypeError, ValueError, OverflowError, UnicodeError) as error:
                 raise InvalidInput(
-                    f"element {position}: its {name} is {_describe(item)}, which is not {wanted} ({_line(error)})",
+                    f"element {position}: its {name} is {shown(item)}, which is not {wanted} ({_line(error)})",
                     position=position,
                 ) from None
         raise
@@ -132,6 +131,15 @@ def check_payload(batch: pa.RecordBatch, content: Content) -> pa.RecordBatch:
     Accepts any column order, missing key and headers, and the large, view and dictionary forms of
     the same types, as other writers of Arrow produce them.
     """
+    batch = check_columns(batch, content)
+    if content == "json":
+        for _ in check_json(batch.column(1)):
+            pass
+    return batch
+
+
+def check_columns(batch: pa.RecordBatch, content: Content) -> pa.RecordBatch:
+    """As `check_payload`, but whether values are JSON is left to `check_json`, which takes long."""
     if not isinstance(batch, pa.RecordBatch):
         raise InvalidInput(f"a push takes an Arrow record batch, not {type(batch).__name__}: see payload()")
     rows = batch.num_rows
@@ -153,8 +161,6 @@ def check_payload(batch: pa.RecordBatch, content: Content) -> pa.RecordBatch:
     # If all buffers together are small, no element can be over a limit. Only else are sizes computed.
     if not no_headers or batch.get_total_buffer_size() > limits.ELEMENT_BYTES_MAX:
         _check_sizes(batch)
-    if content == "json":
-        _check_json(values)
     return batch
 
 
@@ -267,30 +273,6 @@ def raw_bytes(batch: pa.RecordBatch | pa.Table) -> int:
     return int(batch.nbytes)
 
 
-def _check_json(values: pa.Array) -> None:
-    """Refuse a batch with a value that is not JSON, by one call of the parser for the whole batch.
-
-    The values are joined by a separator element. No value can contain it, since it is a digest of all values. So the
-    joined text parses with the separator at every odd place if and only if each value is exactly one JSON text.
-    """
-    texts = values.to_pylist()
-    token = hashlib.sha256("\x00".join(texts).encode()).hexdigest()
-    try:
-        parsed = orjson.loads("[" + f',"{token}",'.join(texts) + "]")
-    except orjson.JSONDecodeError:
-        parsed = []
-    if len(parsed) == 2 * len(texts) - 1 and parsed[1::2] == [token] * (len(texts) - 1):
-        return
-    for position, text in enumerate(texts):
-        try:
-            orjson.loads(text)
-        except orjson.JSONDecodeError as error:
-            raise InvalidInput(
-                f"element {position}: its value {_describe(text)} is not JSON ({error})", position=position
-            ) from None
-    # Each value parses by itself, but all together do not: then nesting is too deep for the parser. They are valid.
-
-
 def stamp(batch: pa.RecordBatch, first: int, timestamp_us: int) -> pa.RecordBatch:
     """The element batch of a payload whose first element gets offset `first`; all get one timestamp."""
     return stamp_each(batch, first, np.full(batch.num_rows, timestamp_us, dtype=np.int64))
@@ -335,11 +317,6 @@ def to_us(time: datetime) -> int:
             f"time {time.isoformat()} has no zone: write it with one, for instance {time.isoformat()}Z"
         )
     return (time - _EPOCH) // timedelta(microseconds=1)
-
-
-def _describe(item: object) -> str:
-    text = repr(item)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _line(error: BaseException) -> str:

@@ -59,6 +59,8 @@ class HotQueue:
         self.standing = records.SETTLED
         self.barred: JjqError | None = None  # set while it is about to leave: why nothing is written
         self.gate: asyncio.Future[None] | None = None  # done when it is decided who serves the queue
+        self.checking = asyncio.Lock()  # held by a push that takes long to check, and by those behind it …
+        self.in_line = 0  # … as many as these
         self.first = 0
         self.next = 0
         self.promised = 0  # the journal says that elements before it were acknowledged

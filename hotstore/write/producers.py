@@ -13,18 +13,20 @@ has to be written for every push, and receipts of earlier releases are as good. 
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from coldstore.shared.bounded_dict import BoundedDict
-from coldstore.shared.errors import Conflict, InvalidInput
+from coldstore.shared.errors import Conflict, DataLoss, InvalidInput, Unavailable
 from coldstore.shared.limits import NAME_CHARS_MAX, OFFSET_MAX, PRODUCER_RECEIPTS_MAX
 from coldstore.shared.results import Receipt
-from hotstore.limits import PRODUCERS_MAX
+from hotstore.limits import PRODUCERS_MAX, RETRY_CHECK_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,18 @@ class Producers:
 
 
 async def check_retry(
+    stored: AsyncGenerator[pa.RecordBatch, None],
+    payload: pa.RecordBatch,
+    identity: tuple[str, int],
+    receipt: Receipt,
+) -> None:
+    """Refuse what only claims to be a retry. If the stored elements cannot be read just then, it is believed."""
+    with suppress(TimeoutError, Unavailable, DataLoss):
+        async with asyncio.timeout(RETRY_CHECK_SECONDS), aclosing(stored) as elements:
+            await _compare(elements, payload, identity, receipt)
+
+
+async def _compare(
     elements: AsyncIterator[pa.RecordBatch],
     payload: pa.RecordBatch,
     identity: tuple[str, int],

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 import pyarrow as pa
 
+from coldstore.shared.json_text import check_json
 from coldstore.shared.limits import KIB
 from coldstore.shared.push import Push
 from hotstore.journal.records import MESSAGE_BYTES
@@ -15,6 +16,9 @@ from hotstore.port import Receipt, Stage
 from hotstore.write.producers import Pushed
 
 SMALL_BYTES: Final = 16 * KIB  # payloads below are gathered into one record; copying larger ones costs more
+
+
+_CHECKED: Final = object()
 
 
 class Writer(Protocol):
@@ -27,6 +31,13 @@ class Writer(Protocol):
     def discard(self) -> None: ...
 
     def answer_when_cold(self, end: int, entry: PushEntry) -> None: ...
+
+
+class CheckLine(Protocol):
+    """The queue of a push whose values are being checked: later pushes stay behind it."""
+
+    in_line: int
+    checking: asyncio.Lock
 
 
 class PushEntry:
@@ -131,3 +142,24 @@ class PushEntry:
         if self._refusal is not None:
             self._reply.set_exception(self._refusal)
         return self._reply
+
+
+async def submit_json(
+    line: CheckLine, entry: PushEntry, submit: Callable[[PushEntry], Awaitable[None]]
+) -> None:
+    """Submit a push to a JSON queue when its values are checked; raises at the first that is not JSON.
+
+    A large batch is checked in steps, so that others work meanwhile. Pushes to the same queue stay behind it, in order.
+    """
+    steps = check_json(entry.payload.column(1))
+    if not line.in_line and next(steps, _CHECKED) is _CHECKED:
+        await submit(entry)
+        return
+    line.in_line += 1
+    try:
+        async with line.checking:
+            for _ in steps:
+                await asyncio.sleep(0)
+            await submit(entry)
+    finally:
+        line.in_line -= 1

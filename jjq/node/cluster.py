@@ -1,6 +1,9 @@
-"""One node of a cluster, put together: the router over its store, the registry of nodes, the operator.
+"""How a node takes part in a cluster: the router over its store, the list of nodes, the operator.
 
-made → (a server listens over `router`) → start(address): the others learn of this node → close: it leaves
+ClusterMembership(…)   makes them. A server may listen now, and pass requests to `router`
+start(address)         writes where this node listens, so that the other nodes learn of it
+close()                takes this node off the list. Before the server stops, so that nobody is sent here
+hang_up()              closes the connections to other nodes. After the server has stopped
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ _ANY = {"0.0.0.0", "::"}
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """How a node takes part."""
+    """Where other nodes reach this one, and how it talks to them."""
 
     journal: JournalKind = "disk"
     advertise: str | None = None  # HOST:PORT at which others reach it; by default where it listens
@@ -89,18 +92,18 @@ class ClusterMembership:
         return found
 
     async def start(self, listens: str, peer_port: int) -> None:
-        """Join, now that it is known where this node listens."""
+        """Join the cluster, now that the server knows where it listens."""
         address = self._settings.advertise or _reachable(listens)
         wire = f"{address.rpartition(':')[0]}:{peer_port}"
         self.nodes.me = replace(self.nodes.me, address=address, wire=wire)
         await self.nodes.start()
 
     async def close(self) -> None:
-        """Leave, and hang up. Before the server stops, so that nobody is sent here any more."""
+        """Leave the list of nodes. Call it before the server stops, so that nobody is sent here any more."""
         await self.nodes.close()
 
     async def hang_up(self) -> None:
-        """Close the connections to the other nodes; after the server has stopped."""
+        """Close the connections to the other nodes. Call it after the server has stopped."""
         await self.router.close()
         for operator in self._operators.values():
             await operator.close()
@@ -108,6 +111,6 @@ class ClusterMembership:
 
 
 def _reachable(listens: str) -> str:
-    """Where others reach a server that listens there, as far as that can be guessed."""
+    """The address at which other machines reach a server that listens on `listens`, as well as we can guess."""
     host, port = split_address(listens, "listen")
     return f"{socket.gethostname()}:{port}" if host in _ANY else listens

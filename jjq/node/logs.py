@@ -1,4 +1,7 @@
-"""Logs of a server: one line an event on standard error, for people or as JSON."""
+"""Logs of a server: one line for each event, on standard error, as text or as JSON.
+
+A small file of its own: only `jjq serve` imports it, and other commands must not pay for structlog.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import structlog
 
 
 def set_up_logs(form: str, level: str) -> None:
-    """Send our own logs and those of the standard library the same way. Called once, by the program."""
+    """Send the logs of jjq and of the standard library to one handler. The program calls this once."""
     shared: list[Any] = [
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,

@@ -1,7 +1,12 @@
-"""The composition root of a node: from values to objects to the cold store to the hot store.
+"""The composition root of a node's store: from settings to the object store, the cold store and the hot store.
 
-Used alike by `jjq serve` and by `jjq.open`; everything below is handed its clock, its chance and its
-settings here and asks nobody else for them.
+`jjq.open` uses it directly; `jjq serve` through serving.py, which adds the cluster and the server. Below it there are
+only constructors, which are given all that they need:
+
+    coldstore.objects.open.open_objects      an object store, from its URL
+    hotstore.opening.open_engine             journal, catalog and engine, in a data directory
+    sharding.single_node.open_single_node    … for a server that has its store for itself
+    sharding.node.open_member                … for a node of a cluster
 """
 
 from __future__ import annotations
@@ -30,15 +35,15 @@ from sharding.takeover.watch import TenureSettings
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """Where a node keeps things, and how much of them."""
+    """Where a node keeps its data, and how much of it."""
 
     data: Path
     cold: str | None = None  # URL of the cold store; by default the folder `cold` in `data`
     s3: S3Settings | None = None
     hot: HotSettings = field(default_factory=HotSettings)
-    cache_disk_bytes: int = 4 * GIB  # of blocks fetched from a far store
+    cache_disk_bytes: int = 4 * GIB  # of blocks that were fetched from S3
     cache_memory_bytes: int = 64 * MIB
-    node: str | None = None  # its name among others; None: it is the only one, and asks nobody
+    node: str | None = None  # its name in a cluster; None: it shares its store with nobody
     journal: JournalKind = "disk"
     tenure: TenureSettings = field(default_factory=TenureSettings)
     flush_seconds: float = JOURNAL_FLUSH_SECONDS  # of a journal on object storage
@@ -49,9 +54,9 @@ class NodeSettings:
 
 
 async def open_node(settings: NodeSettings, clock: Clock, chance: Chance) -> Engine:
-    """Open a node that is alone, and has its store for itself.
+    """Open the store of a server that shares it with nobody.
 
-    `close` of what is returned, or of its `store`, closes everything.
+    `close` of the engine, or of its `store`, closes everything.
     """
     cold = await _prepare(settings, clock, chance)
     place = await asyncio.to_thread(place_of, settings.cold_url)
@@ -59,7 +64,7 @@ async def open_node(settings: NodeSettings, clock: Clock, chance: Chance) -> Eng
 
 
 async def open_member(settings: NodeSettings, clock: Clock, chance: Chance) -> Member:
-    """Open a node among others, or one whose journal is on object storage; `close` closes everything."""
+    """Open the store of a node of a cluster, or of one whose journal is on object storage. `close` closes all of it."""
     cold = await _prepare(settings, clock, chance)
     hot = settings.hot
     if settings.journal == "s3":  # larger groups, several of them at once: a put costs much, its bytes little
@@ -76,7 +81,7 @@ async def _prepare(settings: NodeSettings, clock: Clock, chance: Chance) -> Cold
 
 
 def open_cold(settings: NodeSettings, clock: Clock, chance: Chance) -> ColdStore:
-    """The cold store alone; asks the object store whether it is one, so not for an event loop."""
+    """The cold store, without a hot store. Blocks: it checks the object store."""
     objects = open_objects(settings.cold_url, s3=settings.s3, clock=clock, chance=chance)
     if not settings.cold_url.startswith("s3:") or not settings.cache_disk_bytes:
         return ColdStore(objects, clock, chance)

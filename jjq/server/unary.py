@@ -22,6 +22,7 @@ from jjq.wire.arrow_field import FriendlySpan, Span
 from jjq.wire.batches import batch_in, encoding, opened, queue_of
 from jjq.wire.batches import request as parse
 from jjq.wire.enums import CONTENT, FORM, STAGE
+from jjq.wire.friendly import decode_small
 from jjq.wire.pages import Page
 
 Verb = Callable[[bytes], Awaitable[bytes]]
@@ -70,7 +71,8 @@ async def payload_of(batch: Span | None, turns: Turns) -> PushPayload:
         raise InvalidInput("the push has no batch: send elements or arrow")
     if not isinstance(batch, FriendlySpan):
         return PushPayload(*arrow_ipc.decode(batch))  # has no steps: a tenth quicker by itself
-    return PushPayload(*await turns.run(batch_in(batch)))
+    small = decode_small(batch)
+    return PushPayload(*await turns.run(batch_in(batch))) if small is None else PushPayload(small, None)
 
 
 async def pop(store: Store, drain: Drain, request: pb.PopRequest) -> Popped:

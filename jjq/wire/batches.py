@@ -39,7 +39,10 @@ def decode(
 ) -> tuple[M, pa.RecordBatch | None]:
     """The message in `raw[begin:end]` and its batch, if it has one, in either form."""
     message, batch = opened(kind, raw, begin, end)
-    return message, None if batch is None else friendly.finish(batch_in(batch))[0]
+    if batch is None:
+        return message, None
+    small = friendly.decode_small(batch) if isinstance(batch, arrow_field.FriendlySpan) else None
+    return message, friendly.finish(batch_in(batch))[0] if small is None else small
 
 
 def opened(

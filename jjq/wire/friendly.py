@@ -27,9 +27,13 @@ from jjq.wire.arrow_field import FriendlySpan, fields, read_varint
 T = TypeVar("T")
 Steps = Generator[None, None, T]
 
+_SCHEMA: Final = payload_schema("bytes")
+_BYTES: Final = pa.binary()
 _ELEMENT_TAG: Final = 1 << 3 | 2
 _STEP_ELEMENTS: Final = 500  # take a millisecond, here or there
 _STEP_BYTES: Final = 32 * KIB  # as many bytes of headers take three
+_WHOLE_ELEMENTS: Final = 2_000  # so many are not worth a count and turns, …
+_WHOLE_BYTES: Final = 256 * KIB  # … if they have no more bytes
 _WALK_STEPS: Final = 16  # counting is so much quicker than parsing
 _OTHER_FIELDS: Final = 64  # of an element, beside its headers
 _HEADER_BYTES: Final = 2  # at least
@@ -56,6 +60,9 @@ def finish(steps: Steps[T]) -> T:
 
 def decode(span: FriendlySpan) -> Steps[pa.RecordBatch]:
     """The payload that is pushed. Values are bytes here; the queue checks what they must be."""
+    whole = decode_small(span)
+    if whole is not None:
+        return whole
     ends = yield from _count(span)
     parts: list[Part] = []
     at = span.begin
@@ -65,6 +72,23 @@ def decode(span: FriendlySpan) -> Steps[pa.RecordBatch]:
         parts.append(_part(span.raw[at:end]))
         at = end
     return _joined(parts)
+
+
+def decode_small(span: FriendlySpan) -> pa.RecordBatch | None:
+    """The payload at once if that is one step only, as it nearly always is; else None.
+
+    Each element begins with the same byte, so there are no more elements than such bytes, wherever else these are.
+    """
+    begin, end = span.begin, span.end
+    if end - begin > _WHOLE_BYTES or span.raw.count(_ELEMENT_TAG, begin, end) > _WHOLE_ELEMENTS:
+        return None
+    rows, keys, values, headers = _part(span.raw[begin:end])
+    columns = [
+        null_column(rows, _BYTES) if keys is None else keys,
+        values,
+        null_column(rows, HEADERS) if headers is None else headers,
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 
 
 def _count(span: FriendlySpan) -> Steps[list[int]]:
@@ -130,8 +154,8 @@ def _part(raw: bytes) -> Part:
     try:
         return Part(
             len(values),
-            pa.array(keys, pa.binary()) if any(k is not None for k in keys) else None,
-            pa.array(values, pa.binary()),
+            pa.array(keys, _BYTES) if any(k is not None for k in keys) else None,
+            pa.array(values, _BYTES),
             pa.array(headers, HEADERS) if any(headers) else None,
         )
     except pa.ArrowException as error:
@@ -141,11 +165,11 @@ def _part(raw: bytes) -> Part:
 def _joined(parts: list[Part]) -> pa.RecordBatch:
     values = [part.values for part in parts]
     columns = [
-        _column([(part.rows, part.keys) for part in parts], pa.binary()),
-        values[0] if len(values) == 1 else pa.concat_arrays(values) if values else pa.array([], pa.binary()),
+        _column([(part.rows, part.keys) for part in parts], _BYTES),
+        values[0] if len(values) == 1 else pa.concat_arrays(values) if values else pa.array([], _BYTES),
         _column([(part.rows, part.headers) for part in parts], HEADERS),
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=payload_schema("bytes"))
+    return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 
 
 def _column(parts: list[tuple[int, pa.Array | None]], kind: pa.DataType) -> pa.Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -254,7 +254,7 @@ class FakeStore(PushTarget):
                 receipt = Receipt(twin.first, twin.count, twin.timestamp_us, stage, duplicate=True)
                 stored = found.slice(twin.first, twin.count)
 
-                async def elements() -> AsyncIterator[pa.RecordBatch]:
+                async def elements() -> AsyncGenerator[pa.RecordBatch, None]:
                     yield stored
 
                 await check_retry(elements(), payload, (producer, sequence), receipt)

@@ -15,8 +15,6 @@ from jjq.cli import exits
 from jjq.cli.output import note
 
 if TYPE_CHECKING:
-    from coldstore.shared.chance import Chance
-    from coldstore.shared.clock import Clock
     from jjq.node.settings import Settings
     from jjq.server.server import Server
 
@@ -122,49 +120,23 @@ async def _serve(settings: Settings) -> int:
     from coldstore.shared.chance import SystemChance
     from coldstore.shared.clock import SystemClock
     from jjq.addresses import check_free
-    from jjq.node.node import open_node
-    from jjq.server.server import serve as start_server
+    from jjq.node.serving import start_node
 
     check_free(settings.listen, "listen")  # before a data directory is made for nothing
     if settings.metrics_listen is not None:
         check_free(settings.metrics_listen, "metrics_listen")
-    clock, chance, wanted = SystemClock(), SystemChance(), settings.node_settings()
-    if wanted.node is not None:
-        return await _serve_member(settings, clock, chance)
-    engine = await open_node(wanted, clock, chance)
+    node = await start_node(
+        settings.node_settings(),
+        settings.server_settings(),
+        settings.cluster_settings(),
+        SystemClock(),
+        SystemChance(),
+    )
     try:
-        server = await start_server(engine.store, settings.server_settings(), clock=clock)
-        _greet(settings, server)
-        failure = await _stopped(engine.failed)
-        await server.stop(0.0 if failure is not None else None)
+        _greet(settings, node.server)
+        failure = await _stopped(node.failed)
     finally:
-        await engine.close()
-    return _ended(failure)
-
-
-async def _serve_member(settings: Settings, clock: Clock, chance: Chance) -> int:
-    """As one node of several: the router stands before the store, and others take over when this one dies."""
-    from jjq.node.cluster import ClusterMembership
-    from jjq.node.node import open_member
-    from jjq.server.server import serve as start_server
-
-    wanted = settings.node_settings()
-    member = await open_member(wanted, clock, chance)
-    try:
-        cluster = ClusterMembership(
-            member.engine, member.ownership, member.objects, settings.cluster_settings(), clock, chance
-        )
-        server = await start_server(
-            cluster.router, settings.server_settings(), clock=clock, operator=cluster.operator
-        )
-        await cluster.start(server.address, server.peer_port)
-        _greet(settings, server)
-        failure = await _stopped(member.failed)
-        await cluster.close()
-        await server.stop(0.0 if failure is not None else None)
-        await cluster.hang_up()
-    finally:
-        await member.close()
+        await node.close()
     return _ended(failure)
 
 

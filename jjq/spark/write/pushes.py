@@ -38,6 +38,7 @@ from jjq.spark.limits import PUSH_SECONDS, PUSHES_IN_FLIGHT
 from jjq.spark.server import ServerConnection
 
 _Numbered = tuple[int, pa.RecordBatch]
+_QUESTION = pa.record_batch({"value": pa.array([b"0"])})  # fits any queue; is never written
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,19 @@ class Pushes:
                 pause = error.retry_after if isinstance(error, Exhausted) else 0.0
                 if not await backoff.wait(self._clock, deadline, pause):
                     raise
+            except Conflict as refused:
+                if expected is not None:
+                    raise
+                return await self._receipt(at, refused)
+
+    async def _receipt(self, at: int, refused: Conflict) -> Receipt:
+        """The receipt of a push that was `refused`, because an attempt before pushed other rows in its place."""
+        try:
+            return await self._push(at, _QUESTION, expected=OFFSET_MAX)
+        except Fenced:
+            raise
+        except Conflict:
+            raise refused from None
 
     async def _try(self, at: int, payload: pa.RecordBatch, expected: int | None = None) -> Receipt:
         run, sequence = divmod(at, PRODUCER_RECEIPTS_MAX)
@@ -142,11 +156,10 @@ class Pushes:
         return [receipt async for receipt in self._recognised()]
 
     async def _recognised(self) -> AsyncIterator[Receipt]:
-        question = pa.record_batch({"value": pa.array([b"0"])})  # fits any queue; is never written
         at = 1
         while True:
             try:
-                yield await self._push(at, question, expected=OFFSET_MAX)
+                yield await self._push(at, _QUESTION, expected=OFFSET_MAX)
             except Fenced:  # a Conflict that says nothing about receipts
                 raise
             except Conflict:

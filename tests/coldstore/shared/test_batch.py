@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from coldstore.shared import batch, limits
 from coldstore.shared.batch import check_payload, elements, from_us, payload, stamp, to_us
 from coldstore.shared.errors import InvalidInput
+from coldstore.shared.json_text import check_json
 
 ANY_HEADERS = st.none() | st.dictionaries(st.text(max_size=5), st.binary(max_size=5), max_size=3)
 
@@ -183,6 +184,75 @@ def test_a_null_header_value_is_refused_by_its_position() -> None:
     error = refused("bytes", lambda: pa.RecordBatch.from_arrays(columns, ["value", "headers"]))
 
     assert error.position == 2
+
+
+@given(
+    st.lists(
+        st.none() | st.lists(st.tuples(st.text(max_size=2), st.none() | st.just(b"v")), max_size=3),
+        min_size=1,
+        max_size=12,
+    ),
+    st.data(),
+)
+def test_the_first_null_header_is_named_in_any_slice(rows: list[Any], data: st.DataObject) -> None:
+    """By the children of the map and its offsets, which are those of the whole: a slice has only some of them."""
+    first = data.draw(st.integers(0, len(rows) - 1))
+    count = data.draw(st.integers(1, len(rows) - first))
+    column = pa.array(rows, pa.map_(pa.string(), pa.binary())).slice(first, count)
+    cut = rows[first : first + count]
+    bad = [n for n, row in enumerate(cut) if row is not None and any(value is None for _, value in row)]
+    given_ = pa.RecordBatch.from_arrays([pa.array([b"x"] * count), column], ["value", "headers"])
+
+    if bad:
+        assert refused("bytes", lambda: given_).position == bad[0]
+    else:
+        assert check_payload(given_, "bytes").num_rows == count
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=40).filter(lambda good: not all(good)))
+def test_the_first_value_that_is_no_text_is_named(good: list[bool]) -> None:
+    column = pa.array([b"text" if each else b"\xff" for each in good], pa.binary())
+
+    error = refused("text", lambda: pa.RecordBatch.from_arrays([column], ["value"]))
+
+    assert error.position == good.index(False)
+
+
+def test_the_first_value_that_is_no_text_is_found_by_halves() -> None:
+    """One by one, a million values took ten seconds."""
+    count, looks = 100_000, 0
+    column = pa.array([b"x"] * (count - 1) + [b"\xff"], pa.binary())
+
+    class Counted:
+        """A column that counts how often it is cut."""
+
+        def __len__(self) -> int:
+            return count
+
+        def slice(self, first: int, size: int) -> pa.Array:
+            nonlocal looks
+            looks += 1
+            return column.slice(first, size)
+
+    assert batch._first_bad_text(Counted()) == count - 1
+    assert looks <= 17
+
+
+@pytest.mark.parametrize("bad", [0, 999, 1_000, 2_345])
+def test_json_is_checked_in_steps_and_the_first_bad_value_is_named(bad: int) -> None:
+    texts = ["1"] * 2_500
+    steps = sum(1 for _ in check_json(pa.array(texts)))
+    assert steps == 2, "three steps, and others work between them"
+    texts[bad] = "1,1"
+
+    assert refused("json", lambda: payload("json", texts)).position == bad
+
+
+def test_long_json_is_checked_few_values_at_a_time() -> None:
+    texts = [f'"{"x" * 30_000}"'] * 20
+
+    assert sum(1 for _ in check_json(pa.array(texts))) == 9
+    assert sum(1 for _ in check_json(pa.array(["1"] * 1_000))) == 0, "a small batch has one step"
 
 
 def test_an_empty_batch_and_a_bare_value_are_refused() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from coldstore.shared.batch import payload
 from coldstore.shared.errors import Conflict, InvalidInput, Unavailable
-from coldstore.shared.limits import PRODUCER_RECEIPTS_MAX
+from coldstore.shared.limits import OFFSET_MAX, PRODUCER_RECEIPTS_MAX
 from hotstore.limits import PRODUCERS_MAX
 from hotstore.port import Stage
 from hotstore.write.producers import Producers, Pushed, check_identity
@@ -226,6 +226,15 @@ async def test_another_payload_under_the_same_identity_is_a_conflict_wherever_th
     again = await push(world.store, "q", b"a", b"b", producer="p", sequence=0)
     assert again == replace(first, duplicate=True)
     assert (await push(world.store, "q", b"d", producer="p", sequence=2)).first_offset == 3
+
+
+async def test_a_push_that_can_never_be_written_asks_for_the_receipt_of_any_payload(world: World) -> None:
+    first = await push(world.store, "q", b"a", b"b", producer="p", sequence=0)
+    asked = await push(world.store, "q", b"0", producer="p", sequence=0, expected_offset=OFFSET_MAX)
+    assert asked == replace(first, duplicate=True)
+    with pytest.raises(Conflict):
+        await push(world.store, "q", b"0", producer="p", sequence=1, expected_offset=OFFSET_MAX)
+    assert [e.value for e in await read_all(world.store, "q")] == [b"a", b"b"]
 
 
 async def test_another_payload_beside_the_first_one_is_a_conflict_as_well(world: World) -> None:

@@ -103,8 +103,9 @@ def test_tables_for_people(nodes: Processes) -> None:
     owner = nodes.owners("n1")["orders"]
     other = "n2" if owner == "n1" else "n1"
     listed = jjq_.ok("node", "list").lines
-    assert listed[0].split()[:4] == ["NODE", "ADDRESS", "STATE", "JOURNAL"]
-    assert [line.split()[:4] for line in listed[1:]] == [
+    assert listed[0].split()[:6] == ["NODE", "ADDRESS", "STATE", "VERSION", "UP", "JOURNAL"]
+    rows = [line.split() for line in listed[1:]]
+    assert [[*row[:3], row[5]] for row in rows] == [
         [name, nodes.address(name), "serving", "s3"] for name in ("n1", "n2")
     ]
     assert jjq_.ok("shard", "list").lines[1].split()[:4] == ["orders", "tail", owner, "1"]

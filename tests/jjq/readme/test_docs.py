@@ -28,6 +28,24 @@ def test_every_link_leads_somewhere(path: Path) -> None:
     assert [link for link in links if not (path.parent / link).exists()] == []
 
 
+def anchors(path: Path) -> set[str]:
+    """Of the headings of a page, as GitHub makes them."""
+    prose = re.sub(r"```.*?```", "", path.read_text("utf-8"), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", prose, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", DOCS, ids=[str(path.relative_to(ROOT)) for path in DOCS])
+def test_every_link_to_a_heading_leads_there(path: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", path.read_text("utf-8"))
+    wrong = [
+        (page, anchor)
+        for page, anchor in links
+        if anchor not in anchors(path.parent / page if page else path)
+    ]
+    assert wrong == []
+
+
 @pytest.mark.parametrize(("page", "least"), [("docs/architecture.md", 40), ("CONTRIBUTING.md", 20)])
 def test_every_file_that_a_page_names_exists(page: str, least: int) -> None:
     named = set(re.findall(r"`([\w./]+(?:\.(?:py|yml|proto)|/))`", (ROOT / page).read_text("utf-8")))

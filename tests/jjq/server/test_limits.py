@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import resource
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, cast
 
@@ -90,6 +91,22 @@ async def test_calls_beyond_the_servers_limit_are_refused_and_retried() -> None:
             pop.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
         assert [q.name for q in await listing] == ["orders"]
+
+
+async def test_no_call_is_dropped_however_many_come_at_once(fake: Served) -> None:
+    """From 1,000 on gRPC dropped some that waited, also of those who sent a single one: CANCELLED, without a reason."""
+    await fake.remote.create_queue("orders")
+    raw = pb.GetQueueRequest(name="orders").SerializeToString()
+    async with AsyncExitStack() as open_:
+        calls: list[Any] = []
+        for _ in range(4):
+            options = [("grpc.use_local_subchannel_pool", 1)]
+            channel = await open_.enter_async_context(grpc.aio.insecure_channel(fake.server.address, options))
+            await channel.channel_ready()
+            get: Any = channel.unary_unary("/jjq.v1.Jjq/GetQueue")
+            calls += [get(raw, timeout=60) for _ in range(800)]
+        replies = await asyncio.gather(*calls)
+    assert all(pb.GetQueueResponse.FromString(reply).queue.name == "orders" for reply in replies)
 
 
 async def test_two_servers_cannot_share_a_port(fake: Served) -> None:

@@ -111,7 +111,7 @@ async def test_a_node_that_lost_its_directory_says_so_for_its_own_queues_and_for
             await push(node, queue, b"0", b"1")
         await a.engine.look_at_journal(durable=True, due=True)
         await made.stop(a)
-        shutil.rmtree(tmp_path / "a")
+        shutil.rmtree(tmp_path / "a" / "journal")
         # When it starts again
         a = await made.open("a", "disk")
         # Then its queue takes no pushes and cannot be moved away, and another's that arrives does
