@@ -21,7 +21,7 @@ class Replay:
     def __init__(self, registry: Registry, clock: Clock) -> None:
         self._registry = registry
         self._now = clock.monotonic()
-        self._early: dict[int, list[tuple[records.Push, int]]] = {}
+        self._early: dict[int, list[tuple[records.PushRecord, int]]] = {}
         self._heard: dict[int, int] = {}  # the last batch that tells how far a queue went, by its number
         self.batches = 0
         self.first_sequence: int | None = None
@@ -89,7 +89,7 @@ class Replay:
                     f"the journal has a record of unknown kind {unknown}: start the version that wrote it"
                 )
 
-    def _push(self, push: records.Push, sequence: int) -> None:
+    def _push(self, push: records.PushRecord, sequence: int) -> None:
         self._heard[push.queue] = sequence
         queue = self._registry.by_number.get(push.queue)
         if queue is None:
