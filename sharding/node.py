@@ -23,9 +23,8 @@ from hotstore.journal.disk import RealDisk
 from hotstore.journal.disk_journal import DiskJournal
 from hotstore.journal.port import Journal
 from hotstore.journal.witness import Witness
-from hotstore.memory import use_quick_pool
 from hotstore.queue.registry import Registry
-from hotstore.runner import ThreadRunner
+from hotstore.runner import ThreadRunner, use_quick_pool
 from hotstore.settings import HotSettings
 from sharding.documents import tenure
 from sharding.documents.holder import hold
