@@ -36,17 +36,15 @@ from hotstore.queue.queue import HotQueue
 from hotstore.queue.registry import Registry, in_order
 from hotstore.queue.subscriber import Subscriber
 from hotstore.read.hot_blocks import HotBlocks
-from hotstore.read.lag import Lag, lag
-from hotstore.read.listing import list_blocks
+from hotstore.read.listing import Lag, lag, list_blocks
 from hotstore.read.reading import Reading
 from hotstore.read.start_points import QueuePlace
 from hotstore.read.status import StatusDesk
 from hotstore.runner import Runner
 from hotstore.write.admission import Admission
 from hotstore.write.committer import Committer
-from hotstore.write.lone_push import lone_value
 from hotstore.write.producers import check_identity, check_retry
-from hotstore.write.push import PushEntry, submit_json
+from hotstore.write.push import PushEntry, only_value, submit_json
 
 
 class HotStore(PushTarget):
@@ -304,7 +302,7 @@ class HotStore(PushTarget):
             raise InvalidInput(f"stage {stage!r} is not known: use one of {', '.join(STAGES)}")
         if producer is not None or sequence is not None:
             check_identity(producer, sequence)
-        value = lone_value(payload, found.content)
+        value = only_value(payload, found.content)
         if value is None:
             checked = check_columns(payload, found.content)
             if checked is not payload:
