@@ -50,13 +50,13 @@ class Producer:
     def __init__(self, made: AsyncProducer, runs_on: Portal) -> None:
         self._made = made
         self._portal = runs_on
-        self._gather = made.gather
+        self._batcher = made.batcher
 
     def push(
         self, value: Value, key: Value | None = None, headers: ElementHeaders | None = None
     ) -> PushFuture:
         """Take one element; blocks only while too many bytes are under way. The future has its receipt."""
-        gather = self._gather
+        gather = self._batcher
         place = gather.add(value, key, headers)
         batch, index = place if place is not None else gather.add_waiting(value, key, headers)
         return PushFuture(gather, batch, index)

@@ -26,13 +26,13 @@ class Connection:
     """Where the server is, and how patient to be."""
 
     server: Annotated[str, Parameter(env_var="JJQ_SERVER", group=_GROUP)] = f"127.0.0.1:{PORT}"
-    """HOST:PORT of the server, or several with commas between."""
+    """HOST:PORT of the server, or several, separated by commas."""
 
     timeout: Annotated[float, Parameter(group=_GROUP)] = CALL_SECONDS
-    """Seconds that a call may take, with all its attempts."""
+    """Seconds that a call may take, including retries."""
 
     tls_ca: Annotated[Path | None, Parameter(env_var="JJQ_TLS_CA", group=_GROUP)] = None
-    """PEM file of the authority to trust; turns TLS on."""
+    """PEM file of the certificate authority to trust. Turns TLS on."""
 
     # The variables of a client alone go first: a machine may have those of a server, too.
     tls_certificate: Annotated[

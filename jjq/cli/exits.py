@@ -10,7 +10,7 @@
 7    not now: the server cannot be reached, or has no room; try again later
 8    `jjq verify`: the last files of a queue are missing, and all before them is sound
 130  interrupted by Ctrl-C
-141  whoever read the output has gone
+141  the reader of the output has gone
 """
 
 from __future__ import annotations

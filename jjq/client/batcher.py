@@ -1,7 +1,7 @@
-"""Gathering single pushes into batches: the part of a producer that any thread may call.
+"""Single pushes become batches: the part of a producer that any thread may call.
 
-A push is an append to a list under a lock and nothing more; what it returns is a reference to the
-batch and an index. Everything else happens once per batch, on the event loop (producer.py).
+A push is an append to a list under a lock and nothing more; it returns the batch and the
+index of the element in it. Everything else happens once per batch, on the event loop (producer.py).
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ class Batcher:
             return [*self._filled, *([self._open] if self._open is not None else [])]
 
     def release(self, batch: ProducerBatch) -> None:
-        """The batch is done: its bytes make room, and whoever waits for it is told."""
+        """The batch is done: its bytes make room, and those who wait for it are called."""
         with self.lock:
             batch.done = True
             self._bytes -= batch.bytes

@@ -1,8 +1,8 @@
 """A subscriber's elements in process: read ahead in the background, confirmed in the background.
 
-The same interface as `jjq.remote.subscription.Subscription`, over the verbs of any `Store`. It reads
-ahead of the subscriber, whose position only confirmations move, so whatever breaks, the next one
-begins at the last confirmed offset.
+The same interface as `jjq.remote.subscription.RemoteSubscription`, over the verbs of any `Store`. It reads
+ahead of the subscriber, whose position only confirmations move, so after any failure the
+next subscription begins at the last confirmed offset.
 """
 
 from __future__ import annotations

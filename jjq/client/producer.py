@@ -1,19 +1,19 @@
 """A producer: single pushes become batches, many in flight, each written exactly once and in order.
 
-    push → gather.py → in flight ─ receipt ─→ done
-                          └ failed → all others settle → again, one by one, in order → done
+    push → batcher.py → in flight ─ receipt ─→ done
+                           └ failed → all others settle → again, one by one, in order → done
 
 Every batch has an identity, (producer, sequence), so a batch whose outcome is unknown is sent again
 until it is known or its deadline passes. The store takes the batches of a producer only in the order
 of their sequences: after a failure it refuses the later ones in flight (`Conflict`), which is why
 they are sent again, too.
 
-A store that does not know a producer takes any sequence as its first. Were the first batch refused
-and the second taken, the first could never follow; so the first one, and the first after a long
-silence, in which the store may have forgotten the producer, goes alone.
+A store that does not know a producer takes any sequence as its first. If it refused the first batch and
+took the second, the first could never follow. So the first batch goes alone. The same holds for the first
+batch after a long silence, in which the store may have forgotten the producer.
 
-A batch that fails for good gives its identity up, and the producer goes on under a new one. What is
-unknown then stays unknown: such batches fail with it rather than being written twice.
+When a batch fails for good, the producer goes on under a new identity. Batches of unknown outcome fail
+together with it: under a new identity they could be written twice.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from jjq.client.push_future import Pushed, ring, wait_done
 from jjq.limits import BACKOFF_SECONDS, BACKOFF_SECONDS_MAX
 
 _SILENCE_SECONDS = 600.0
-_ATTEMPT_SECONDS = 5.0  # that even a batch gets which waited long for its turn
+_ATTEMPT_SECONDS = 5.0  # the least time for one attempt, also if the batch waited long before it
 
 
-class _Flight:
-    """A batch under way, or on its way again."""
+class _Sending:
+    """A batch that is being sent, for the first time or again."""
 
     __slots__ = ("batch", "error", "sequence", "unknown")
 
@@ -69,11 +69,13 @@ class AsyncProducer:
         self._chance = chance
         self._on_close = on_close
         self._loop = asyncio.get_running_loop()
-        self.gather = Batcher(settings, clock.monotonic, self._wake)
+        self.batcher = Batcher(settings, clock.monotonic, self._wake)
         self._id = chance.token()
         self._sequence = 0
         self._proven = -_SILENCE_SECONDS  # when the store last took a batch: it knows the producer
-        self._flights: dict[ProducerBatch, _Flight] = {}  # in order; those that failed stay until all settled
+        self._sendings: dict[
+            ProducerBatch, _Sending
+        ] = {}  # in order; those that failed stay until all settled
         self._running: set[asyncio.Task[None]] = set()
         self._failed = False  # something in flight failed: nothing new is sent until it was repeated
         self._flushed = -1.0  # batches born by then are due
@@ -82,26 +84,26 @@ class AsyncProducer:
 
     async def push(self, value: Value, key: Value | None = None, headers: Headers | None = None) -> Pushed:
         """Take one element; waits only while too many bytes are under way. Await the result for its receipt."""
-        while (place := self.gather.add(value, key, headers)) is None:
+        while (place := self.batcher.add(value, key, headers)) is None:
             room = self._loop.create_future()
-            if self.gather.when_room(partial(ring, room)):
+            if self.batcher.when_room(partial(ring, room)):
                 await room
-        return Pushed(self.gather, *place)
+        return Pushed(self.batcher, *place)
 
     async def flush(self) -> None:
         """Send what was pushed and wait until it is decided; raises the first error since the last flush."""
-        batches = [*self._flights, *self.gather.waiting()]
+        batches = [*self._sendings, *self.batcher.waiting()]
         self._flushed = self._clock.monotonic()
         self._pump()
         for batch in batches:
-            await wait_done(self.gather, batch)
+            await wait_done(self.batcher, batch)
         error, self._error = self._error, None
         if error is not None:
             raise error
 
     async def close(self) -> None:
         """Flush, and take no more. Closing again does nothing."""
-        self.gather.close()
+        self.batcher.close()
         try:
             await self.flush()
         finally:
@@ -127,9 +129,9 @@ class AsyncProducer:
 
     def _pump(self) -> None:
         """Send what is due, as far as the window allows; look again when the next one is."""
-        while not self._failed and len(self._flights) < self._window():
+        while not self._failed and len(self._sendings) < self._window():
             now = self._clock.monotonic()
-            batch = self.gather.take(max(now - self._settings.linger, self._flushed))
+            batch = self.batcher.take(max(now - self._settings.linger, self._flushed))
             if batch is None:
                 self._look_again(now)
                 return
@@ -140,7 +142,7 @@ class AsyncProducer:
         return 1 if silent else self._settings.in_flight
 
     def _look_again(self, now: float) -> None:
-        born = self.gather.born()
+        born = self.batcher.born()
         if born is not None and self._timer is None:
             self._timer = self._loop.call_later(
                 max(0.0, born + self._settings.linger - now), self._linger_over
@@ -151,35 +153,35 @@ class AsyncProducer:
         self._pump()
 
     def _send(self, batch: ProducerBatch) -> None:
-        flight = self._flights[batch] = _Flight(batch, self._sequence)
+        sending = self._sendings[batch] = _Sending(batch, self._sequence)
         self._sequence += 1
-        self._start(self._fly(flight))
+        self._start(self._send_once(sending))
 
-    async def _fly(self, flight: _Flight) -> None:
+    async def _send_once(self, sending: _Sending) -> None:
         """One attempt, until the batch's deadline at most."""
-        left = flight.batch.born + self._settings.deadline - self._clock.monotonic()
+        left = sending.batch.born + self._settings.deadline - self._clock.monotonic()
         try:
             silence = f"no answer within {self._settings.deadline:g} s; the outcome is unknown"
             async with within(max(left, _ATTEMPT_SECONDS), silence):
                 receipt = await self._store.push(
                     self._queue,
-                    flight.batch.payload(),
+                    sending.batch.payload(),
                     producer=self._id,
-                    sequence=flight.sequence,
+                    sequence=sending.sequence,
                     stage=self._settings.stage,
                 )
         except JjqError as error:
-            flight.error = error
-            flight.unknown |= isinstance(error, Unavailable) and error.sent
+            sending.error = error
+            sending.unknown |= isinstance(error, Unavailable) and error.sent
             self._failed = True
         except Exception as error:  # noqa: BLE001 - somebody waits: a bug must not leave them waiting
-            flight.error = JjqError(f"the push failed unexpectedly, its outcome is unknown: {error!r}")
-            flight.unknown = self._failed = True
+            sending.error = JjqError(f"the push failed unexpectedly, its outcome is unknown: {error!r}")
+            sending.unknown = self._failed = True
         else:
             self._proven = self._clock.monotonic()
-            self._settle(flight, receipt, None)
+            self._settle(sending, receipt, None)
 
-    def _landed(self, task: asyncio.Task[None]) -> None:
+    def _task_done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         if not self._failed:
             self._pump()
@@ -189,54 +191,54 @@ class AsyncProducer:
     def _start(self, work: Coroutine[None, None, None]) -> None:
         task = self._loop.create_task(work)
         self._running.add(task)
-        task.add_done_callback(self._landed)
+        task.add_done_callback(self._task_done)
 
-    def _settle(self, flight: _Flight, receipt: Receipt | None, error: JjqError | None) -> None:
-        batch = flight.batch
+    def _settle(self, sending: _Sending, receipt: Receipt | None, error: JjqError | None) -> None:
+        batch = sending.batch
         batch.receipt, batch.error = receipt, error
-        del self._flights[batch]
+        del self._sendings[batch]
         self._error = self._error or error or next(iter(batch.refused.values()), None)
-        self.gather.release(batch)
+        self.batcher.release(batch)
 
     # After a failure --------------------------------------------------------------------------------
 
     async def _recover(self) -> None:
         """Nothing is under way: send again what failed, one by one, in order."""
-        for flight in list(self._flights.values()):
-            await self._repeat(flight)
+        for sending in list(self._sendings.values()):
+            await self._repeat(sending)
         self._failed = False
 
-    async def _repeat(self, flight: _Flight) -> None:
-        deadline = flight.batch.born + self._settings.deadline
+    async def _repeat(self, sending: _Sending) -> None:
+        deadline = sending.batch.born + self._settings.deadline
         backoff = Backoff(BACKOFF_SECONDS, BACKOFF_SECONDS_MAX, self._chance)
-        behind = isinstance(flight.error, Conflict)  # refused because one before it had failed
-        while not flight.batch.done:  # it is from the start if it was given up with one before it
-            match flight.error:
+        behind = isinstance(sending.error, Conflict)  # refused because one before it had failed
+        while not sending.batch.done:  # it is from the start if it was given up with one before it
+            match sending.error:
                 case Unavailable(reached=False):
                     again = False
                 case Unavailable() | Exhausted() as error:
                     pause = error.retry_after if isinstance(error, Exhausted) else 0.0
                     again = await backoff.wait(self._clock, deadline, pause)
                 case InvalidInput(position=int(position)) as error:
-                    again = flight.batch.refuse(position, error)
+                    again = sending.batch.refuse(position, error)
                 case _:
                     again, behind = behind, False
             if again:
-                await self._fly(flight)
+                await self._send_once(sending)
             else:
-                self._give_up(flight)
+                self._give_up(sending)
 
-    def _give_up(self, flight: _Flight) -> None:
+    def _give_up(self, sending: _Sending) -> None:
         """Fail a batch, and go on with the others under a new identity."""
-        error = flight.error
-        if flight.unknown and error is not None and not isinstance(error, Unavailable):
+        error = sending.error
+        if sending.unknown and error is not None and not isinstance(error, Unavailable):
             error = Unavailable(f"{error.message} (an earlier attempt had no answer; the outcome is unknown)")
-        self._settle(flight, None, error)
-        if flight.unknown:
-            for other in [other for other in self._flights.values() if other.unknown]:
+        self._settle(sending, None, error)
+        if sending.unknown:
+            for other in [other for other in self._sendings.values() if other.unknown]:
                 self._settle(other, None, other.error)
         self._id, self._sequence = self._chance.token(), 0
         self._proven = -_SILENCE_SECONDS
-        for other in self._flights.values():
+        for other in self._sendings.values():
             other.sequence, other.unknown = self._sequence, False
             self._sequence += 1

@@ -17,10 +17,10 @@ _INTERNALS = frozenset(vars(concurrent.futures.Future[Receipt]()))
 class Pushed:
     """Await it for the receipt of one push."""
 
-    __slots__ = ("_batch", "_gather", "_index")
+    __slots__ = ("_batch", "_batcher", "_index")
 
-    def __init__(self, gather: Batcher, batch: ProducerBatch, index: int) -> None:
-        self._gather = gather
+    def __init__(self, batcher: Batcher, batch: ProducerBatch, index: int) -> None:
+        self._batcher = batcher
         self._batch = batch
         self._index = index
 
@@ -35,14 +35,14 @@ class Pushed:
 
     def __await__(self) -> Generator[Any, None, Receipt]:
         if not self._batch.done:
-            yield from wait_done(self._gather, self._batch).__await__()
+            yield from wait_done(self._batcher, self._batch).__await__()
         return self._batch.outcome(self._index)
 
 
-async def wait_done(gather: Batcher, batch: ProducerBatch) -> None:
+async def wait_done(batcher: Batcher, batch: ProducerBatch) -> None:
     """Return when all pushes of the batch are decided."""
     future = asyncio.get_running_loop().create_future()
-    if gather.when_done(batch, partial(ring, future)):
+    if batcher.when_done(batch, partial(ring, future)):
         await future
 
 
@@ -60,8 +60,8 @@ class PushFuture(concurrent.futures.Future[Receipt]):
     up in `__getattr__`, which runs it then. A push cannot be cancelled.
     """
 
-    def __init__(self, gather: Batcher, batch: ProducerBatch, index: int) -> None:
-        self._gather = gather
+    def __init__(self, batcher: Batcher, batch: ProducerBatch, index: int) -> None:
+        self._batcher = batcher
         self._batch = batch
         self._index = index
 
@@ -71,13 +71,13 @@ class PushFuture(concurrent.futures.Future[Receipt]):
     def __getattr__(self, name: str) -> Any:
         if name not in _INTERNALS:
             raise AttributeError(name)
-        with self._gather.lock:
+        with self._batcher.lock:
             made = name not in self.__dict__  # of two threads the second finds it made
             if made:
                 future = concurrent.futures.Future[Receipt]()
                 future.set_running_or_notify_cancel()
                 self.__dict__.update(future.__dict__)
-        if made and not self._gather.when_done(self._batch, self._settle):
+        if made and not self._batcher.when_done(self._batch, self._settle):
             self._settle()
         return self.__dict__[name]
 

@@ -1,1 +1,27 @@
-"""A `Store` that is somewhere else: the gRPC client that everything else builds on."""
+"""A `Store` that is somewhere else: the client of the gRPC service.
+
+    store            `RemoteStore`: the verbs of `Store`; each picks one of the ways below
+    administration   its verbs for operators of queues and servers
+    operator         `RemoteOperator`: the verbs for operators of a cluster
+    settings         time-outs, TLS, limits
+    channels         addresses, connections, and which server owns which queue
+    contact          why a server cannot be reached, found out at first contact
+    retry            calls with one reply; which errors allow another attempt, and when
+    coalesce         plain pushes made at the same time become one
+    multiplexer      numbered requests on a stream, with a policy that fails or sends again
+    streams          plain pushes and pops over streams: nothing is sent twice
+    ordered_pushes   pushes with producer and sequence: in order, sent again until answered
+    replay           Read, resumed at the same offset after a broken connection
+    subscription     Subscribe, resumed in the same way, with confirmations
+    peer_connection  the connection over which a node hands pushes to another node
+    peer_store       the store of another node: pushes over that connection, all else over gRPC
+
+Verbs enter with record batches; messages of jjq.wire leave. Results and errors come back as those of a local
+store: coldstore.shared.results and coldstore.shared.errors.
+
+Invariants:
+- A verb that must not happen twice is sent once. If its answer is lost, the error says that the outcome is unknown.
+- Pushes with an identity reach a queue in their order, however often they are sent.
+- `Unavailable.sent` is false only if no server can have seen the request.
+- Nothing here imports sharding but operator and peer_store: Spark uses the rest.
+"""

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from coldstore.shared.results import Deletion, NodeStatus, QueueInfo
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import convert
-from jjq.wire.request import made
+from jjq.wire.request import make_message
 
 M = TypeVar("M", bound=Message)
 
@@ -28,7 +28,7 @@ class RemoteAdministration(ABC):
     async def update_queue(
         self, name: str, *, block_bytes: int | None = None, block_seconds: float | None = None
     ) -> QueueInfo:
-        request = made(
+        request = make_message(
             pb.UpdateQueueRequest, queue=name, block_bytes=block_bytes, block_seconds=block_seconds
         )
         return convert.queue_in((await self._call("UpdateQueue", request, pb.UpdateQueueResponse)).queue)
@@ -36,17 +36,19 @@ class RemoteAdministration(ABC):
     async def delete_queue(
         self, name: str, *, grace_seconds: float | None = None, dry_run: bool = False
     ) -> Deletion:
-        request = made(pb.DeleteQueueRequest, queue=name, grace_seconds=grace_seconds, dry_run=dry_run)
+        request = make_message(
+            pb.DeleteQueueRequest, queue=name, grace_seconds=grace_seconds, dry_run=dry_run
+        )
         return convert.deletion_in(
             (await self._call("DeleteQueue", request, pb.DeleteQueueResponse)).deletion
         )
 
     async def undelete_queue(self, name: str) -> QueueInfo:
-        request = made(pb.UndeleteQueueRequest, queue=name)
+        request = make_message(pb.UndeleteQueueRequest, queue=name)
         return convert.queue_in((await self._call("UndeleteQueue", request, pb.UndeleteQueueResponse)).queue)
 
     async def seal(self, queue: str) -> QueueInfo:
-        request = made(pb.SealQueueRequest, queue=queue)
+        request = make_message(pb.SealQueueRequest, queue=queue)
         return convert.queue_in((await self._call("SealQueue", request, pb.SealQueueResponse)).queue)
 
     async def status(self) -> list[NodeStatus]:

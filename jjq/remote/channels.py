@@ -31,7 +31,7 @@ from coldstore.shared.bounded_dict import BoundedDict
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Unavailable
 from jjq.limits import CHANNEL_STREAMS_MAX, CONNECT_SECONDS, HINT_SECONDS, HINTS_MAX, MEET_SECONDS
-from jjq.remote.contact import obstacle, told
+from jjq.remote.contact import describe, obstacle
 from jjq.remote.settings import RemoteSettings, split_targets
 from jjq.wire.status import status_in
 
@@ -200,9 +200,9 @@ class Link:
         self._meeting: asyncio.Task[None] | None = None
 
     async def meet(self) -> None:
-        """Return if a server was ever reached, or may be; else say at once why none is, and that nothing was sent.
+        """Return if a server was ever reached, or may be; else raise why none can be, and that nothing was sent.
 
-        Who has reached one is patient from then on: it restarts, or another one takes over.
+        A client that has reached a server is patient from then on: the server restarts, or another takes over.
         """
         if self._met:
             return
@@ -224,7 +224,7 @@ class Link:
         looks = await asyncio.gather(*(obstacle(target, self._settings.tls) for target in self.targets))
         found = [look for look in looks if look is not None]
         if len(found) == len(looks):
-            raise Unavailable(told(found), reached=False)
+            raise Unavailable(describe(found), reached=False)
 
     def target(self, queue: str = "") -> str:
         """The address to ask for a queue."""

@@ -1,12 +1,12 @@
-"""Plain pushes of one client that are made at the same time travel together.
+"""Plain pushes that one client makes at the same time travel together.
 
-A call costs as much as a thousand elements. So where two calls of a queue are on their way, further small
-pushes wait for one of them to end, and then go as one batch; each gets the receipt for its own part. A push
-that is alone goes at once, and a large one always does. Whoever awaits one push before the next sees no
-difference: pushes that are made at the same time have no order among each other.
+A call costs as much as a thousand elements. While two calls for a queue are under way, further small pushes
+wait for one of them to end, and then go as one batch. Each gets the receipt for its own part. A push goes at
+once if it is alone, or large. A caller that awaits each push before the next sees no difference: pushes that
+are made at the same time have no order.
 
-A batch is written as a whole or not at all, so an error that says "not written" is true of every part. If it
-says that the input is wrong, each part is sent by itself, to find out whose.
+A batch is written as a whole or not at all, so an error that says "not written" is true of every part. If the
+error says that the input is wrong, each part is sent by itself, to find out which one it is.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class PushJoiner:
 
     def _ended(self, queue: str, stage: Stage, line: _Line) -> None:
         line.calls -= 1
-        joined = _joined(line.waiting)
+        joined = _take(line.waiting)
         if joined:
             line.calls += 1
             task = asyncio.create_task(self._send_all(queue, stage, line, joined), name="jjq-join")
@@ -94,7 +94,7 @@ class PushJoiner:
                 return
             for one in joined:
                 await self._try(queue, stage, [one])
-        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
+        except Exception as error:  # noqa: BLE001 - callers must not wait for ever
             for _, _, reply in joined:
                 _answer(reply, error)
         else:
@@ -104,8 +104,8 @@ class PushJoiner:
                 first += payload.num_rows
 
 
-def _joined(waiting: deque[Waiting]) -> list[Waiting]:
-    """Those that fit into one call, in the order in which they came; without those who no longer wait."""
+def _take(waiting: deque[Waiting]) -> list[Waiting]:
+    """Pushes that fit into one call, in the order in which they came; without those whose caller has gone."""
     found: list[Waiting] = []
     size = 0
     while waiting and size + waiting[0][1] <= JOIN_BYTES_MAX:

@@ -56,7 +56,7 @@ async def obstacle(target: str, tls: ClientTls | None) -> Obstacle | None:
         return Obstacle(f"{target} cannot be reached ({error.strerror})", "look at the network")
 
 
-def told(obstacles: list[Obstacle]) -> str:
+def describe(obstacles: list[Obstacle]) -> str:
     """All of them as one line, each advice once."""
     problems = "; ".join(dict.fromkeys(each.problem for each in obstacles))
     return f"{problems}: {', or '.join(dict.fromkeys(each.advice for each in obstacles))}"

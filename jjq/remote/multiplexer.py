@@ -30,7 +30,7 @@ from jjq.remote.channels import Lane, Link, read_message
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.batches import parse
 from jjq.wire.convert import receipt_in
-from jjq.wire.pushes import joined
+from jjq.wire.pushes import join_pushes
 from jjq.wire.results import Reply, results
 from jjq.wire.status import error_in
 
@@ -101,7 +101,7 @@ class PushCodec(Codec[bytes, Receipt]):
         return self._several and size <= STREAM_MESSAGE_BYTES and count <= STREAM_MESSAGE_PUSHES
 
     def encode(self, requests: list[tuple[int, bytes]]) -> bytes:
-        return joined([raw for _, raw in requests])
+        return join_pushes([raw for _, raw in requests])
 
     def decode(self, raw: bytes) -> Iterator[tuple[None, Receipt | JjqError]]:
         response = parse(pb.PushStreamResponse, raw)

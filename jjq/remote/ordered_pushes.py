@@ -1,10 +1,11 @@
-"""Pushes with an identity: one PushStream per queue, many in flight, in order, resent until answered.
+"""Pushes with an identity: one PushStream per queue, many in flight, in order, sent again until answered.
 
-Whatever is not answered is kept and, after a broken connection or a refusal that will pass, sent
-again in its order on a new stream; the server knows what it has by (producer, sequence). When a push
-is refused for now, those behind it of the same producer are refused with it, so the stream is ended,
-the rest of its answers is read, and what remains begins the next one. The same is done when the queue's
-owner becomes known, or becomes another one: the next stream goes there.
+A push without an answer is kept. After a broken connection, or a refusal that will pass, it is sent again on
+a new stream, in its order. The server recognises it by producer and sequence.
+
+When a server refuses a push for now, it also refuses the later pushes of the same producer. So the stream is
+ended, the rest of its answers is read, and the next stream begins with the pushes that remain. The stream is
+ended in the same way when the owner of the queue becomes known, or changes: the next stream goes there.
 """
 
 from __future__ import annotations
@@ -86,13 +87,14 @@ class OrderedPushes(Policy[OrderedPush]):
         return Unavailable(f"the push could not be sent in time, it was not written: {told}", sent=False)
 
     def _withdraw(self, push: OrderedPush) -> JjqError | None:
-        """Give up a push that was certainly not written, and say why; None where it may have been.
+        """Give up a push that was certainly not written, and say why; None if it may have been written.
 
-        Then it stays, and goes on being sent: its caller may ask for the receipt by the same identity. Those
-        behind it of the same producer go with it. Without it they would leave a gap, or take its place.
+        A push that may have been written stays, and is sent again: its caller may ask for the receipt by the
+        same identity. Later pushes of the same producer are given up together with this one. Without it they
+        would leave a gap, or take its place.
         """
         if push not in self._pending:
-            return push.refusal  # it was settled in the very moment in which time ran out
+            return push.refusal  # it was settled just when time ran out
         if push.under_way or push.doubtful:
             return None
         refusal = push.refusal or self._unsent_because()
@@ -127,7 +129,7 @@ class OrderedPushes(Policy[OrderedPush]):
         return push
 
     async def close(self) -> None:
-        """Stop; whatever is not answered is of unknown outcome."""
+        """Stop; pushes without an answer are of unknown outcome."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -157,7 +159,7 @@ class OrderedPushes(Policy[OrderedPush]):
             await self._rest(pause)
 
     async def _rest(self, seconds: float) -> None:
-        """Wait before the next attempt, as long as somebody waits for one: whoever comes later is sent at once."""
+        """Wait before the next attempt, but only while a caller waits. A push that comes later is sent at once."""
         self._given_up.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -187,7 +189,7 @@ class OrderedPushes(Policy[OrderedPush]):
             raise Unavailable("the server ended the stream")
 
     async def _reach(self, lane: Lane) -> None:
-        """Connect first: what is given to a call before counts as sent, so that its outcome would be unknown."""
+        """Connect first: gRPC counts what a call gets before as sent, and then its outcome would be unknown."""
         await self._link.meet()
         try:
             await lane.ready(CONNECT_SECONDS)
@@ -196,7 +198,7 @@ class OrderedPushes(Policy[OrderedPush]):
             raise
 
     def _is_elsewhere(self, error: JjqError) -> bool:
-        """Refused because the queue has moved, and we know where to: no reason to wait."""
+        """Whether the queue has moved to a known server: then there is no reason to wait."""
         return self._leaving and isinstance(error, Unavailable)
 
     # The policy of the stream -----------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The side that asks: one connection to another node, made when it is first wanted, and again when it broke."""
+"""The connection over which this node hands pushes to another node; made when first needed, and again after a break."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PeerAddress(NamedTuple):
 
 
 class PeerConnection(Frames):
-    """One connection. A push is sent once; whatever has no result when it breaks is of unknown outcome."""
+    """One connection. A push is sent once; if the connection breaks before its result, the outcome is unknown."""
 
     def __init__(self, place: PeerAddress, seconds: float) -> None:
         super().__init__(greeting_of(place.node))
@@ -140,7 +140,7 @@ def _outcome(message: bytes) -> Outcome:
 
 
 class PeerConnector:
-    """The connection to one node, whenever there is one. `where` tells its place, if it has one."""
+    """Makes and keeps the connection to one node. `where` gives the node's address, if it has one."""
 
     def __init__(
         self,

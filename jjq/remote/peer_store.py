@@ -1,8 +1,9 @@
-"""`PeerStore`: the store of another node. Pushes go over the wire between nodes, all else over gRPC.
+"""`PeerStore`: the store of another node. Pushes go over the peer connection, all else over gRPC.
 
-Where the wire cannot be had, pushes go over gRPC, too. Pushes with an identity must not overtake each other
-when they change over: those that are to go by the wire wait until the stream has answered what it was given.
-The other way there is nothing to wait for, as whatever a broken wire had not answered has failed.
+Without a peer connection, pushes go over gRPC, too. Pushes with an identity must not overtake each other when
+they change from one way to the other. From gRPC to the peer connection they wait until the stream has answered
+all pushes before them. The other way they need not wait: what a broken peer connection had not answered has
+failed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sharding.routing.keyed_lock import KeyedLock
 
 
 class PeerStore(RemoteStore):
-    """See the module's docstring. `where` tells the place of the wire."""
+    """See the module's docstring. `where` gives the address of the peer connection."""
 
     def __init__(
         self,

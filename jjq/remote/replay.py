@@ -1,7 +1,7 @@
-"""Read, resumed: a broken connection is not seen by the reader, who gets every element once.
+"""Read, resumed after a broken connection: the reader does not notice, and gets every element once.
 
-Where a server tells that another node serves what follows, the read goes on there, once that node is
-reached; the elements come in any case.
+When a server says that another node serves what follows, the read goes on there, once that node is reached.
+The elements come in either case.
 """
 
 from __future__ import annotations

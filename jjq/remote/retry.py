@@ -6,8 +6,8 @@ Unavailable    not `sent`: any verb may be tried again
 Unavailable    the outcome is unknown: only verbs that may happen twice are tried again
 anything else  is certain and final
 
-When time runs out, the last certain refusal is the error, unless something was sent since then (`LinkBackoff.verdict`).
-So that this does not happen by chance, nothing is sent that would be cut off before it can be answered.
+When time runs out, the error is the last certain refusal, unless something was sent since then
+(`LinkBackoff.verdict`). For this reason nothing is sent so late that it would be cut off before an answer.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """`RemoteStore`: the verbs of `Store`, answered by a server.
 
-Elements travel as Arrow. What may safely happen twice is retried, on other servers where several are
-given; pushes with a producer and sequence go over one ordered stream per queue (ordered_pushes.py), others, and
-pops, over streams or as calls (streams.py). A plain push, or a pop that does not name its
-position, is sent once: when its reply is lost it raises `Unavailable`, and only its caller can know what
-to do.
+Elements travel as Arrow. A verb that may happen twice is tried again, on other servers if several are given.
+Pushes with a producer and sequence go over one ordered stream per queue (ordered_pushes.py). Other pushes, and
+pops, go over streams or as calls (streams.py). A plain push, or a pop that does not name its position, is sent
+once. If its answer is lost it raises `Unavailable`, and the caller decides what to do.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from jjq.wire import convert
 from jjq.wire.batches import decode, encode, parse, queue_of
 from jjq.wire.enums import CONTENT
 from jjq.wire.pages import token
-from jjq.wire.request import at_least_one, made, push_request, refuse_empty
+from jjq.wire.request import at_least_one, make_message, push_request, refuse_empty
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
@@ -65,7 +64,7 @@ class RemoteStore(RemoteAdministration, PushTarget):
         self._plain = push_streams(self._link)
         self._pops = pop_streams(self._link)
         self._lagging = LaggingSubscribers()
-        self._joining = PushJoiner(self._push_plain)
+        self._joiner = PushJoiner(self._push_plain)
 
     async def __aenter__(self) -> Self:
         return self
@@ -76,7 +75,7 @@ class RemoteStore(RemoteAdministration, PushTarget):
         await self.close()
 
     async def close(self) -> None:
-        """Break off whatever is under way, and the connections."""
+        """Break off all requests and close the connections."""
         self._link.closed = True
         pipelines, self._pipelines = self._pipelines, {}
         await asyncio.gather(
@@ -101,7 +100,7 @@ class RemoteStore(RemoteAdministration, PushTarget):
         block_bytes: int | None = None,
         block_seconds: float | None = None,
     ) -> QueueInfo:
-        request = made(
+        request = make_message(
             pb.CreateQueueRequest,
             name=name,
             content=cast("Any", CONTENT.number(cast("Any", content))),
@@ -111,11 +110,11 @@ class RemoteStore(RemoteAdministration, PushTarget):
         return convert.queue_in((await self._call("CreateQueue", request, pb.CreateQueueResponse)).queue)
 
     async def get_queue(self, name: str) -> QueueInfo:
-        request = made(pb.GetQueueRequest, **{"subscriber" if "/" in name else "name": name})
+        request = make_message(pb.GetQueueRequest, **{"subscriber" if "/" in name else "name": name})
         return convert.queue_in((await self._call("GetQueue", request, pb.GetQueueResponse)).queue)
 
     async def list_queues(self, *, after: str = "", limit: int | None = None) -> list[QueueInfo]:
-        request = made(pb.ListQueuesRequest, page_token=token("queues", after))
+        request = make_message(pb.ListQueuesRequest, page_token=token("queues", after))
 
         async def page() -> tuple[list[QueueInfo], str]:
             reply = await self._call("ListQueues", request, pb.ListQueuesResponse)
@@ -126,7 +125,9 @@ class RemoteStore(RemoteAdministration, PushTarget):
     async def list_blocks(
         self, queue: str, *, from_offset: int = 0, limit: int | None = None
     ) -> list[BlockInfo]:
-        request = made(pb.ListBlocksRequest, queue=queue, page_token=token(f"blocks {queue}", from_offset))
+        request = make_message(
+            pb.ListBlocksRequest, queue=queue, page_token=token(f"blocks {queue}", from_offset)
+        )
 
         async def page() -> tuple[list[BlockInfo], str]:
             reply = await self._call("ListBlocks", request, pb.ListBlocksResponse)
@@ -135,7 +136,7 @@ class RemoteStore(RemoteAdministration, PushTarget):
         return await _all_pages(request, page, lambda block: block.first_offset, limit)
 
     async def accept_loss(self, queue: str, *, next_offset: int | None = None, dry_run: bool = False) -> Loss:
-        request = made(pb.AcceptLossRequest, queue=queue, next_offset=next_offset, dry_run=dry_run)
+        request = make_message(pb.AcceptLossRequest, queue=queue, next_offset=next_offset, dry_run=dry_run)
         return convert.loss_in((await self._call("AcceptLoss", request, pb.AcceptLossResponse)).loss)
 
     # Subscribers ----------------------------------------------------------------------------------
@@ -152,14 +153,14 @@ class RemoteStore(RemoteAdministration, PushTarget):
         # Named here, so that a retry does not create a second one.
         name = f"sub-{self._chance.token()[:12]}" if name is None else name
         refuse_empty(name=name, start=start)
-        request = made(
+        request = make_message(
             pb.CreateSubscriberRequest, queue=queue, name=name, start=start, clamp=clamp, dry_run=dry_run
         )
         reply = await self._call("CreateSubscriber", request, pb.CreateSubscriberResponse)
         return convert.subscriber_in(reply.subscriber)
 
     async def get_subscriber(self, subscriber: str) -> SubscriberInfo:
-        request = made(pb.GetSubscriberRequest, subscriber=subscriber)
+        request = make_message(pb.GetSubscriberRequest, subscriber=subscriber)
         reply = await self._call("GetSubscriber", request, pb.GetSubscriberResponse)
         return convert.subscriber_in(reply.subscriber)
 
@@ -169,7 +170,7 @@ class RemoteStore(RemoteAdministration, PushTarget):
         if queue is not None:
             refuse_empty(queue=queue)
         scope = f"subscribers {queue or ''}"
-        request = made(pb.ListSubscribersRequest, queue=queue or "", page_token=token(scope, after))
+        request = make_message(pb.ListSubscribersRequest, queue=queue or "", page_token=token(scope, after))
 
         async def page() -> tuple[list[SubscriberInfo], str]:
             reply = await self._call("ListSubscribers", request, pb.ListSubscribersResponse)
@@ -179,7 +180,7 @@ class RemoteStore(RemoteAdministration, PushTarget):
         return await _all_pages(request, page, lambda found: (found.queue, found.name), limit)
 
     async def delete_subscriber(self, subscriber: str) -> None:
-        request = made(pb.DeleteSubscriberRequest, subscriber=subscriber).SerializeToString()
+        request = make_message(pb.DeleteSubscriberRequest, subscriber=subscriber).SerializeToString()
         seconds = self._settings.timeout_seconds
         queue = queue_part(subscriber)
         await self._caller.call("DeleteSubscriber", request, seconds, done=NotFound, queue=queue)
@@ -187,22 +188,28 @@ class RemoteStore(RemoteAdministration, PushTarget):
     async def seek(
         self, subscriber: str, start: str, *, clamp: bool = False, dry_run: bool = False
     ) -> SubscriberInfo:
-        request = made(pb.SeekRequest, subscriber=subscriber, start=start, clamp=clamp, dry_run=dry_run)
+        request = make_message(
+            pb.SeekRequest, subscriber=subscriber, start=start, clamp=clamp, dry_run=dry_run
+        )
         return convert.subscriber_in((await self._call("Seek", request, pb.SeekResponse)).subscriber)
 
     async def sleep(self, subscriber: str) -> SubscriberInfo:
-        reply = await self._call("Sleep", made(pb.SleepRequest, subscriber=subscriber), pb.SleepResponse)
+        reply = await self._call(
+            "Sleep", make_message(pb.SleepRequest, subscriber=subscriber), pb.SleepResponse
+        )
         return convert.subscriber_in(reply.subscriber)
 
     async def wakeup(self, subscriber: str) -> SubscriberInfo:
-        reply = await self._call("Wakeup", made(pb.WakeupRequest, subscriber=subscriber), pb.WakeupResponse)
+        reply = await self._call(
+            "Wakeup", make_message(pb.WakeupRequest, subscriber=subscriber), pb.WakeupResponse
+        )
         return convert.subscriber_in(reply.subscriber)
 
     # Elements -------------------------------------------------------------------------------------
 
     async def append(self, push: Push) -> Receipt:
         if push.plain:
-            return await self._joining.append(push)
+            return await self._joiner.append(push)
         if push.producer is not None and push.sequence is not None:
             return await self._push_in_order(push.queue, encode_push(push), push.producer, push.sequence)
         return await self._push_once(push)
@@ -253,7 +260,7 @@ class RemoteStore(RemoteAdministration, PushTarget):
     async def pop(
         self, subscriber: str, max: int = 1, wait: float = 0.0, *, position: int | None = None
     ) -> Popped:
-        request = made(
+        request = make_message(
             pb.PopRequest,
             subscriber=subscriber,
             max=at_least_one(max),
@@ -289,7 +296,7 @@ class RemoteStore(RemoteAdministration, PushTarget):
         return await self._caller.insist(attempt, self._settings.timeout_seconds, again=again, queue=queue)
 
     async def peek(self, subscriber: str, max: int = 1, wait: float = 0.0) -> Popped:
-        request = made(
+        request = make_message(
             pb.PeekRequest,
             subscriber=subscriber,
             max=at_least_one(max),
@@ -311,14 +318,14 @@ class RemoteStore(RemoteAdministration, PushTarget):
         return Popped(batch, message.position, message.next)
 
     async def confirm(self, subscriber: str, offset: int) -> None:
-        request = made(pb.ConfirmRequest, subscriber=subscriber, offset=offset)
+        request = make_message(pb.ConfirmRequest, subscriber=subscriber, offset=offset)
         await self._call("Confirm", request, pb.ConfirmResponse)
 
     def read(
         self, queue: str, start: str = "beginning", end: str | None = None, *, follow: bool = False
     ) -> AsyncIterator[pa.RecordBatch]:
         refuse_empty(start=start, end="end" if end is None else end)
-        request = made(
+        request = make_message(
             pb.ReadRequest, queue=queue, start=start, end=end or "", follow=follow, form=pb.FORM_ARROW
         )
         return RemoteReplay(self._link, self._chance, request, self._settings.timeout_seconds).batches()

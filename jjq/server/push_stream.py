@@ -29,7 +29,7 @@ from jjq.server.unary import open_push, payload_of, push
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.arrow_field import Span
 from jjq.wire.convert import receipt_out
-from jjq.wire.pushes import apart
+from jjq.wire.pushes import split_pushes
 from jjq.wire.status import error_out
 
 Outcome = asyncio.Future[Receipt]
@@ -98,7 +98,7 @@ class PushStream(Duplex):
             raw = await self._hear()
             if raw is None:
                 return
-            for span in apart(raw):
+            for span in split_pushes(raw):
                 outcome = await self._submit(span)
                 self._bytes += span.size
                 self._waiting.append((outcome, span.size, self._clock.monotonic()))

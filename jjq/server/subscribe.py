@@ -40,10 +40,10 @@ async def subscribe(
     request = parse(pb.SubscribeRequest, raw)
     if request.WhichOneof("request") != "start":
         raise InvalidInput("the first message of a stream must be start")
-    await Subscription(store, streams, drain, turns, hint, call, request.start).run()
+    await SubscribeStream(store, streams, drain, turns, hint, call, request.start).run()
 
 
-class Subscription:
+class SubscribeStream:
     """One open stream; see the module's docstring."""
 
     def __init__(

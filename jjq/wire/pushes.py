@@ -20,7 +20,7 @@ _PUSHES_TAG: Final = 6 << 3 | 2
 _BEGINNINGS: Final = (_PUSHES_TAG, arrow_field.PADDING_TAG)
 
 
-def joined(pushes: Sequence[bytes]) -> bytes:
+def join_pushes(pushes: Sequence[bytes]) -> bytes:
     """One request of encoded ones, not none."""
     if len(pushes) == 1:
         return pushes[0]
@@ -34,7 +34,7 @@ def joined(pushes: Sequence[bytes]) -> bytes:
     return b"".join(parts)
 
 
-def apart(raw: bytes) -> list[arrow_field.Span]:
+def split_pushes(raw: bytes) -> list[arrow_field.Span]:
     """The pushes of a request: itself, or those that it holds."""
     whole = [arrow_field.Span(raw, 0, len(raw))]
     if not raw or raw[0] not in _BEGINNINGS:

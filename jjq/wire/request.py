@@ -14,7 +14,7 @@ from jjq.wire.enums import STAGE
 M = TypeVar("M", bound=Message)
 
 
-def made(kind: type[M], /, **fields: Any) -> M:
+def make_message(kind: type[M], /, **fields: Any) -> M:
     """A message with these fields; None leaves one out."""
     try:
         return kind(**fields)
@@ -24,7 +24,7 @@ def made(kind: type[M], /, **fields: Any) -> M:
 
 def push_request(push: Push) -> pb.PushRequest:
     """A push without its payload."""
-    return made(
+    return make_message(
         pb.PushRequest,
         queue=push.queue,
         producer=push.producer,

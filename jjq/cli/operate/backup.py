@@ -94,7 +94,7 @@ def backup(
     target
         An empty place, or a backup of the same store.
     queues
-        Names of queues; none: all of them.
+        Names of queues. Default: all queues.
     verify
         What is read back: all that the target holds, or only what was copied this time.
     json
@@ -112,7 +112,7 @@ def restore(
     resume: Flag = False,
     json: Json = False,
 ) -> int:
-    """Make a cold store of a backup, or of any copy, in an empty place; then start servers on that.
+    """Make a cold store from a backup, or from any copy, in an empty place. Then start servers on it.
 
     ```
     jjq restore /mnt/backup s3://bucket/restored
@@ -129,9 +129,9 @@ def restore(
     target
         An empty place.
     queues
-        Names of queues; none: all of them.
+        Names of queues. Default: all queues.
     resume
-        Go on with a restore into this place that was broken off.
+        Continue a restore into this place that was interrupted.
     json
         Print what was copied as JSON.
     """

@@ -19,7 +19,7 @@ app = App(name="node", help="Look at the nodes of a cluster, and empty them.")
 
 @app.command(name="list")
 def list_(*, json: AsJson = False, at: Connection = HERE) -> None:
-    """List the nodes of the cluster, as the node that is asked sees them."""
+    """List the nodes of the cluster, as seen by the node that answers."""
     with at.operator() as operator:
         found = operator.nodes()
     if json:
@@ -47,7 +47,7 @@ def drain(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
-    """Empty a node: no new queues go there, and its shards are moved to the others.
+    """Empty a node: it gets no new queues, and its shards move to the other nodes.
 
     Nothing is lost, and clients notice nothing but a pause of well under a second for each queue. If
     anything breaks in between, give the same command again: it goes on where it was.
@@ -87,7 +87,7 @@ def take_over(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> None:
-    """Let the node that is asked serve the queues of a dead one.
+    """Let the node that answers take over the queues of a dead node.
 
     Nodes whose journal is on object storage need no such command: the others take over by themselves,
     and nothing is lost. A journal on a disk that is away cannot be read: what is not on object storage

@@ -1,4 +1,4 @@
-"""`jjq release`: take a cold store from a lone server that is gone; needs no server."""
+"""`jjq release`: take a cold store from a single server that is gone; needs no server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def release(
     s3_region: Annotated[str | None, Parameter(env_var="JJQ_S3_REGION")] = None,
     json: Json = False,
 ) -> None:
-    """Show which lone server has a cold store; with --accept-loss, let another one have it.
+    """Show which single server holds a cold store. With --accept-loss, let another server have it.
 
     ```
     jjq release --cold s3://bucket/prefix

@@ -76,7 +76,7 @@ def serve(
         float | None, _option("Idle producers are dropped [604800].", _BUDGETS)
     ] = None,
 ) -> int:
-    """Run a server. Settings are flags, JJQ_* variables or a TOML file, the first named winning.
+    """Run a server. Settings come from flags, JJQ_* variables or a TOML file; flags win, then variables.
 
     ```
     jjq serve

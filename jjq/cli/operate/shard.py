@@ -30,7 +30,7 @@ def list_(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> None:
-    """List who serves what: the tails of queues, and ranges of their history.
+    """List which node serves which queue, and which ranges of its history.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def move(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> None:
-    """Let another node serve a queue. Nothing is lost; pushes wait for well under a second.
+    """Move a queue to another node. Nothing is lost; pushes wait for less than a second.
 
     ```
     jjq shard move orders --to node-2
@@ -85,7 +85,7 @@ def split(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> None:
-    """Let other nodes serve the history of a queue, in ranges of equal size, so that replays spread.
+    """Spread the history of a queue over other nodes, in ranges of equal size, so that replays share the work.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def rebalance(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
-    """Move shards until all nodes have about as much to do: as few as that needs, shown before it begins.
+    """Move as few shards as needed until all nodes have about the same load. The plan is shown first.
 
     If anything breaks in between, give the same command again: it goes on where it was.
 

@@ -32,7 +32,7 @@ _SHOWN = 20  # queues
 
 
 def ping(*, wait: float = 0.0, json: AsJson = False, at: Connection = HERE) -> int:
-    """Ask whether a server is there and serves; ends with 0 if it does, else with 7.
+    """Check whether a server answers. Ends with 0 if it does, else with 7.
 
     ```
     jjq ping
@@ -107,7 +107,7 @@ def status(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
-    """Show how a server is, or all nodes of its cluster, on one screen.
+    """Show the state of a server, or of all nodes of its cluster, on one screen.
 
     ```
     jjq status
@@ -156,7 +156,7 @@ def top(
     count: Annotated[int | None, Parameter(name=["--count", "-n"])] = None,
     at: Connection = HERE,
 ) -> None:
-    """Watch what a server does: its nodes, and the queues with most to do, until Ctrl-C.
+    """Watch nodes and the busiest queues of a server, until Ctrl-C.
 
     ```
     jjq top

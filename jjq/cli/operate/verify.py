@@ -25,7 +25,7 @@ def verify(
     s3_region: Annotated[str | None, Parameter(env_var="JJQ_S3_REGION")] = None,
     json: Json = False,
 ) -> int:
-    """Read every block of a cold store and compare everything with everything; no server is needed.
+    """Read every block of a cold store, and check that nothing is missing or altered. No server is needed.
 
     ```
     jjq verify --cold ./jjq-data/cold
@@ -39,7 +39,7 @@ def verify(
     Parameters
     ----------
     queues
-        Names of queues; none: all of them.
+        Names of queues. Default: all queues.
     cold
         The cold store: a folder, or s3://BUCKET/PREFIX.
     s3_endpoint

@@ -34,7 +34,7 @@ def choose_form(json: bool, values: bool) -> Form:
 
 
 def print_elements(batch: pa.RecordBatch, form: Form) -> None:
-    """Print a batch and push it out, so that whoever reads sees it at once."""
+    """Print a batch and flush, so that a reader sees it at once."""
     from coldstore.shared.batch import elements
 
     if form == "values":

@@ -113,21 +113,21 @@ def _resolved(url: str) -> str:
 
 @app.command
 def compact(*queues: str, job: Job, all: Flag = False, json: Json = False) -> int:
-    """Merge young blocks into final ones, in many queues at once; safe beside servers that write to them.
+    """Merge young blocks into final ones, in many queues at once. Servers may go on writing meanwhile.
 
     ```
     jjq pipeline compact --cold s3://bucket/jjq
     jjq pipeline compact orders --cold ./jjq-data/cold --all
     ```
 
-    Ends with 1 if a queue could not be compacted; the others are.
+    Ends with 1 if a queue could not be compacted. The other queues are compacted nevertheless.
 
     Parameters
     ----------
     queues
-        Names of queues; none: all of them.
+        Names of queues. Default: all queues.
     all
-        Merge also what is not due: not full, not old, not many. It makes small final blocks, which stay small.
+        Also merge blocks that are not due yet. This makes small final blocks, which stay small.
     json
         Print a list of what was done.
     """
@@ -150,7 +150,7 @@ def compact(*queues: str, job: Job, all: Flag = False, json: Json = False) -> in
 
 @app.command
 def verify(*queues: str, job: Job, json: Json = False) -> int:
-    """Read every block of a cold store on all executors, and compare everything with everything.
+    """Read every block of a cold store on all executors, and check that nothing is missing or altered.
 
     ```
     jjq pipeline verify --cold s3://bucket/jjq --master spark://host:7077
@@ -161,7 +161,7 @@ def verify(*queues: str, job: Job, json: Json = False) -> int:
     Parameters
     ----------
     queues
-        Names of queues; none: all of them.
+        Names of queues. Default: all queues.
     json
         Print the findings as JSON.
     """
@@ -188,7 +188,7 @@ def import_(
     idle: Flag = False,
     json: Json = False,
 ) -> None:
-    """Import history in bulk into a new queue, as blocks; all of it, or nothing.
+    """Import history into a new queue, as blocks: all of it, or nothing.
 
     ```
     jjq pipeline import orders history/*.parquet --cold ./cold --order id --value body --time at --key user
@@ -206,9 +206,9 @@ def import_(
     content
         What the queue holds; bytes if it is new.
     block_bytes
-        At which size a block ends, such as 64MiB.
+        Size at which a block ends, such as 64MiB.
     block_seconds
-        At which age a block of later pushes ends.
+        Age at which a block of later pushes ends.
     idle
         The queue exists, no server has it open, and no journal holds elements of it: go on after its end.
     json
@@ -255,7 +255,7 @@ def export(
     jjq pipeline export orders s3://bucket/export --cold s3://bucket/jjq --format jsonl --by date
     ```
 
-    Run it again with the same options if it was broken off: it goes on where it was.
+    If it was interrupted, run it again with the same options: it continues.
 
     Parameters
     ----------
@@ -293,7 +293,7 @@ def stats(
     plot: Path | None = None,
     json: Json = False,
 ) -> None:
-    """What queues hold, hour by hour: elements, bytes, sizes, keys, compression.
+    """Show what queues hold, hour by hour: elements, bytes, sizes, keys, compression.
 
     ```
     jjq pipeline stats --cold s3://bucket/jjq --start ago:7d --plot week.png
@@ -302,13 +302,13 @@ def stats(
     Parameters
     ----------
     queues
-        Names of queues; none: all of them.
+        Names of queues. Default: all queues.
     start
         Where to begin: beginning, offset:N, time:ISO, ago:7d or last:N.
     end
         Where to end, not included; the same words, or end.
     plot
-        Draw it, too, into this PNG file.
+        Also draw the figures into this PNG file.
     json
         Print the rows as JSON.
     """

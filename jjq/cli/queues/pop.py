@@ -35,15 +35,15 @@ def pop(
     Parameters
     ----------
     subscriber
-        Its id, QUEUE/NAME.
+        Id of the subscriber: QUEUE/NAME.
     max
-        At most so many.
+        The most elements to return.
     wait
         Seconds to wait for the first, if there is none.
     json
-        One JSON object a line.
+        Print one JSON object per line.
     values
-        Values only, one a line; the default if the output is no terminal.
+        Print values only, one per line. This is the default if the output is not a terminal.
     """
     form = choose_form(json, values)
     with at.open() as client:
@@ -69,15 +69,15 @@ def peek(
     Parameters
     ----------
     subscriber
-        Its id, QUEUE/NAME.
+        Id of the subscriber: QUEUE/NAME.
     max
-        At most so many.
+        The most elements to return.
     wait
         Seconds to wait for the first, if there is none.
     json
-        One JSON object a line.
+        Print one JSON object per line.
     values
-        Values only, one a line; the default if the output is no terminal.
+        Print values only, one per line. This is the default if the output is not a terminal.
     """
     form = choose_form(json, values)
     with at.open() as client:
@@ -95,7 +95,7 @@ def tail(
     values: Values = False,
     at: Connection = HERE,
 ) -> None:
-    """Print the last elements of a queue, and with --follow those to come. No subscriber is moved.
+    """Print the last elements of a queue. With --follow, go on as elements come. No subscriber is moved.
 
     ```
     jjq tail orders
@@ -108,15 +108,15 @@ def tail(
     queue
         Name of the queue.
     subscriber
-        What this subscriber has not popped yet, from where it is, instead of the last elements.
+        Print what this subscriber has not popped yet, instead of the last elements.
     lines
-        How many of the last elements.
+        How many elements to begin with.
     follow
         Go on as elements come, until Ctrl-C.
     json
-        One JSON object a line.
+        Print one JSON object per line.
     values
-        Values only, one a line; the default if the output is no terminal.
+        Print values only, one per line. This is the default if the output is not a terminal.
     """
     form = choose_form(json, values)
     start = f"last:{lines}" if subscriber is None else f"subscriber:{subscriber.removeprefix(f'{queue}/')}"
@@ -152,9 +152,9 @@ def replay(
     end
         A starting point too: where to stop, not included. By default the end of the queue now.
     json
-        One JSON object a line.
+        Print one JSON object per line.
     values
-        Values only, one a line; the default if the output is no terminal.
+        Print values only, one per line. This is the default if the output is not a terminal.
     """
     form = choose_form(json, values)
     with at.open() as client:

@@ -54,13 +54,13 @@ def push(
     queue
         Name of the queue.
     values
-        An element each; none: lines of standard input.
+        One element each. Default: the lines of standard input.
     file
-        Lines of this file instead.
+        Push the lines of this file.
     jsonl
-        Each line is a JSON object with value, and perhaps key and headers, as --json prints them.
+        Each line is a JSON object with value and, optionally, key and headers, as --json prints them.
     key
-        Key of all these elements.
+        Key for all these elements.
     header
         NAME=VALUE for all these elements; may be repeated.
     json

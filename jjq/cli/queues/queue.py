@@ -51,7 +51,7 @@ def create(
     name
         Letters, digits, `.`, `_` and `-`.
     content
-        What its values are; text and json are checked when they are pushed.
+        Kind of values. Text and JSON are checked when they are pushed.
     block_bytes
         A block goes to the cold store when it has so many bytes, for instance 64MiB …
     block_seconds
@@ -118,7 +118,7 @@ def accept_loss(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> None:
-    """Tell what a queue has lost, after DATA_LOSS; with --yes, give it up, so that the queue takes pushes again.
+    """After DATA_LOSS: show what a queue has lost. With --yes, accept the loss, so that the queue takes pushes again.
 
     Lost elements become placeholders with the header jjq-lost: offsets stay as they are, and everything that is
     sound stays readable. This cannot be undone. First put back what may still be somewhere: the files of the
@@ -135,11 +135,11 @@ def accept_loss(
     queue
         Name of the queue.
     next_offset
-        Where the queue shall go on, if producers or readers know of more elements than the server does.
+        Offset at which the queue continues, if producers or readers know of more elements than the server does.
     yes
-        Give up what is told.
+        Accept the loss that is shown.
     dry_run
-        Only tell, also with --yes.
+        Only show the loss, also with --yes.
     """
     telling = dry_run or not yes
     with at.open() as client:
@@ -170,7 +170,7 @@ def set_(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> None:
-    """Change settings of a queue: from now on, for blocks that are yet to be sealed.
+    """Change settings of a queue. They apply to blocks that are sealed from now on.
 
     ```
     jjq queue set orders --block-bytes 16MiB --block-seconds 60
@@ -194,7 +194,7 @@ def set_(
 
 @app.command
 def seal(queue: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
-    """Write what is not in the cold store yet there now, whatever its size and age.
+    """Seal the open block of a queue now: write it to the cold store, whatever its size and age.
 
     ```
     jjq queue seal orders
@@ -220,7 +220,7 @@ def delete(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> int:
-    """Delete a queue. Nobody finds it any more, and all of it is kept for a while: `jjq queue undelete` brings it back.
+    """Delete a queue. It is kept for a while, and `jjq queue undelete` brings it back.
 
     ```
     jjq queue delete orders --dry-run
@@ -234,7 +234,7 @@ def delete(
     queue
         Name of the queue.
     grace_days
-        For how long it is kept; by default 7 days.
+        How long the deleted queue is kept. Default: 7 days.
     dry_run
         Only show what would be deleted.
     yes
@@ -267,7 +267,7 @@ def delete(
 
 @app.command
 def undelete(queue: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
-    """Bring a deleted queue back, with its elements, and its subscribers where they were.
+    """Bring a deleted queue back, with its elements, and with its subscribers at their old positions.
 
     ```
     jjq queue undelete orders

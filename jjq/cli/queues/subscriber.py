@@ -41,13 +41,13 @@ def create(
     queue
         Name of the queue.
     name
-        Name of the subscriber; one is made up if you give none.
+        Name of the subscriber. Default: a random name.
     start
         beginning, end, offset:N, time:ISO, ago:7d, last:N or subscriber:NAME.
     clamp
-        Take the nearest offset there is instead of failing.
+        Take the nearest existing offset instead of failing.
     dry_run
-        Only say where the starting point leads.
+        Only show the offset of the starting point; change nothing.
     """
     with at.open() as client:
         found = client.create_subscriber(queue, name, start, clamp=clamp, dry_run=dry_run)
@@ -66,7 +66,7 @@ def list_(queue: str | None = None, /, *, json: AsJson = False, at: Connection =
     Parameters
     ----------
     queue
-        Name of a queue; none: all queues.
+        Name of a queue. Default: all queues.
     """
     with at.open() as client:
         found = client.list_subscribers(queue)
@@ -88,7 +88,7 @@ def show(subscriber: str, /, *, json: AsJson = False, at: Connection = HERE) -> 
     Parameters
     ----------
     subscriber
-        Its id, QUEUE/NAME.
+        Id of the subscriber: QUEUE/NAME.
     """
     with at.open() as client:
         _show(client.get_subscriber(subscriber), json)
@@ -115,13 +115,13 @@ def seek(
     Parameters
     ----------
     subscriber
-        Its id, QUEUE/NAME.
+        Id of the subscriber: QUEUE/NAME.
     start
         beginning, end, offset:N, time:ISO, ago:7d, last:N or subscriber:NAME.
     clamp
-        Take the nearest offset there is instead of failing.
+        Take the nearest existing offset instead of failing.
     dry_run
-        Only say where the starting point leads.
+        Only show the offset of the starting point; change nothing.
     """
     with at.open() as client:
         _show(client.seek(subscriber, start, clamp=clamp, dry_run=dry_run), json)
@@ -138,7 +138,7 @@ def sleep(subscriber: str, /, *, json: AsJson = False, at: Connection = HERE) ->
     Parameters
     ----------
     subscriber
-        Its id, QUEUE/NAME.
+        Id of the subscriber: QUEUE/NAME.
     """
     with at.open() as client:
         _show(client.sleep(subscriber), json)
@@ -146,7 +146,7 @@ def sleep(subscriber: str, /, *, json: AsJson = False, at: Connection = HERE) ->
 
 @app.command
 def wakeup(subscriber: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
-    """Load a subscriber's block ahead of its first pop.
+    """Load a subscriber's block before its first pop.
 
     ```
     jjq subscriber wakeup orders/billing
@@ -155,7 +155,7 @@ def wakeup(subscriber: str, /, *, json: AsJson = False, at: Connection = HERE) -
     Parameters
     ----------
     subscriber
-        Its id, QUEUE/NAME.
+        Id of the subscriber: QUEUE/NAME.
     """
     with at.open() as client:
         _show(client.wakeup(subscriber), json)
@@ -163,7 +163,7 @@ def wakeup(subscriber: str, /, *, json: AsJson = False, at: Connection = HERE) -
 
 @app.command
 def delete(subscriber: str, /, *, at: Connection = HERE) -> None:
-    """Forget a subscriber; elements are not touched.
+    """Delete a subscriber. The elements stay.
 
     ```
     jjq subscriber delete orders/billing
@@ -172,7 +172,7 @@ def delete(subscriber: str, /, *, at: Connection = HERE) -> None:
     Parameters
     ----------
     subscriber
-        Its id, QUEUE/NAME.
+        Id of the subscriber: QUEUE/NAME.
     """
     with at.open() as client:
         client.delete_subscriber(subscriber)

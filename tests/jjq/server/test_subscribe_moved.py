@@ -16,7 +16,7 @@ from jjq.server.meter import Meter
 from jjq.server.open_streams import Streams
 from jjq.server.outgoing import Outgoing
 from jjq.server.shutdown import Drain
-from jjq.server.subscribe import Subscription
+from jjq.server.subscribe import SubscribeStream
 from jjq.v1 import jjq_pb2 as pb
 from tests.jjq.fakestore import FakeStore
 from tests.jjq.serving import numbers, until
@@ -73,7 +73,7 @@ async def test_elements_from_before_a_seek_are_not_sent_after_it_and_their_credi
         subscriber=SUBSCRIBER, credit=pb.Credit(elements=1), form=pb.FORM_ELEMENTS, batch_elements=2
     )
     streams = Streams(store)
-    stream = Subscription(store, streams, Drain(), Turns(), no_hint, cast("Any", client), start)
+    stream = SubscribeStream(store, streams, Drain(), Turns(), no_hint, cast("Any", client), start)
     cuts = stream._credit = CountedCuts(1, 0)
     serving = asyncio.create_task(stream.run())
     await until(lambda: client.offsets == [(0, 0)])
