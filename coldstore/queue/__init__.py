@@ -3,6 +3,8 @@
     cold_queue   the queue, opened: read, write a block, merge, sweep, verify
     commit       the commit protocol: why two writers never lose or fork anything
     merge        which young blocks are merged next, and when
+    quarantine   files in `data/` that no metadata names are moved aside before the first write
+    deletion     a queue is deleted, brought back, and its files removed after a grace period
     sweep        deletes young files that final blocks cover, after a grace period
     sections     a queue cut into stretches that are verified independently
     verify       reads every file and compares everything with everything

@@ -5,9 +5,14 @@
     clock, chance  time and randomness, passed in; a real one and one for tests each
     failpoint      named points at which a test may kill the process
     batch          elements as Arrow record batches: check a payload, stamp it, take it apart
+    push           one push: a batch, and how it shall be written
+    headers        the headers of a batch: reserved names, nulls, sizes
+    json_text      checks that values are JSON, a step at a time
+    lists          Python lists as Arrow columns, without loading pandas
     null_columns   columns of nulls that take no memory
     results        what verbs answer: receipts, positions, queue and block descriptions
     backoff        how long to pause between attempts
+    deadline       what to raise when time runs out
     single_flight  many wait for one load
     bounded_dict   a dictionary that forgets its oldest entries
 

@@ -1,6 +1,6 @@
 """Logs of a server: one line for each event, on standard error, as text or as JSON.
 
-A small file of its own: only `jjq serve` imports it, and other commands must not pay for structlog.
+A file of its own: only `jjq serve` imports it, and other commands must not pay for structlog.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Verbs of `RemoteStore` for operators: delete, change and seal a queue, and ask how servers are.
 
-All of them may happen twice: deleting again gives the same answer, and the others come to the same. They are
-not in operator.py, because that one imports sharding, which Spark, a user of `RemoteStore`, must not.
+All of them may happen twice: deleting again gives the same answer, and the others come to the same.
+A file of its own: operator.py imports sharding, which Spark, a user of `RemoteStore`, must not.
 """
 
 from __future__ import annotations

@@ -4,12 +4,7 @@
     settings        values, checked once, and what they mean to gRPC
     handlers        around every method: errors become statuses, figures are counted, the unforeseen is logged
     unary           verbs with one request and one reply
-    push_stream     PushStream: many pushes in flight, results in the order of the requests
-    pop_stream      PopStream: many pops in flight, results as they are ready
-    subscribe       Subscribe, with credit (flow control by the client) and confirmations
-    read            Read: a range of a queue
-    open_streams    the Subscribe streams by subscriber, so that a seek finds them
-    duplex          streams that one coroutine reads and another answers
+    streams/        PushStream, PopStream, Subscribe, Read
     operator        jjq.v1.Operator, for clients and for other nodes
     peer_listener   pushes of other nodes, over the peer connection
     cluster_port    what a server of a cluster says about who owns a queue

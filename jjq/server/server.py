@@ -22,21 +22,21 @@ from hotstore.port import Store
 from jjq.addresses import cannot_listen, split_address
 from jjq.server.call_batching import Crowd
 from jjq.server.cluster_port import Clustered, Hint, hints_of, no_hint
-from jjq.server.duplex import Duplex
 from jjq.server.handlers import Guard, Streaming
 from jjq.server.loop_steps import Turns
 from jjq.server.memory import Memory
 from jjq.server.metrics import Metrics, MetricsPage
-from jjq.server.open_streams import Streams
 from jjq.server.operator import OperatorVerbs
 from jjq.server.outgoing import Outgoing
 from jjq.server.peer_listener import PeerListener
-from jjq.server.pop_stream import PopStream
-from jjq.server.push_stream import PushStream
-from jjq.server.read import read
 from jjq.server.settings import ServerSettings
 from jjq.server.shutdown import Drain
-from jjq.server.subscribe import subscribe
+from jjq.server.streams.duplex import Duplex
+from jjq.server.streams.open_streams import Streams
+from jjq.server.streams.pop_stream import PopStream
+from jjq.server.streams.push_stream import PushStream
+from jjq.server.streams.read import read
+from jjq.server.streams.subscribe import subscribe
 from jjq.server.unary import Verbs
 from jjq.wire.services import JJQ as SERVICE
 from jjq.wire.services import PEER

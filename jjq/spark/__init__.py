@@ -8,6 +8,7 @@
 
     frame, source   the two ways in: `read`, and the data source "jjq"; options and schema are common to both
     columns         helpers for users: text, JSON, headers, subscribers
+    interpreter     which Python the workers run
     cold, server    connections to the cold store and to a server
     errors, limits  one-line errors, reports of skipped blocks; all limits
     scan/           read a range · stream/  follow a queue · write/  push rows · jobs/  pipeline jobs

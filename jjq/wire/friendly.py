@@ -39,7 +39,7 @@ _OTHER_FIELDS: Final = 64  # of an element, beside its headers
 _HEADER_BYTES: Final = 2  # at least
 
 
-class Part(NamedTuple):
+class ElementColumns(NamedTuple):
     """The columns of a few elements; None: no element has any."""
 
     rows: int
@@ -64,7 +64,7 @@ def decode(span: FriendlySpan) -> Steps[pa.RecordBatch]:
     if whole is not None:
         return whole
     ends = yield from _count(span)
-    parts: list[Part] = []
+    parts: list[ElementColumns] = []
     at = span.begin
     for end in ends:
         if parts:
@@ -143,7 +143,7 @@ def _check_fields(raw: bytes, begin: int, end: int, position: int) -> None:
             )
 
 
-def _part(raw: bytes) -> Part:
+def _part(raw: bytes) -> ElementColumns:
     try:
         elements = pb.Elements.FromString(raw).elements
     except DecodeError:
@@ -152,7 +152,7 @@ def _part(raw: bytes) -> Part:
     keys = [e.key if e.HasField("key") else None for e in elements]
     headers = [list(e.headers.items()) or None for e in elements]
     try:
-        return Part(
+        return ElementColumns(
             len(values),
             pa.array(keys, _BYTES) if any(k is not None for k in keys) else None,
             pa.array(values, _BYTES),
@@ -162,7 +162,7 @@ def _part(raw: bytes) -> Part:
         raise InvalidInput(f"the elements do not fit into one batch ({error}): split it") from None
 
 
-def _joined(parts: list[Part]) -> pa.RecordBatch:
+def _joined(parts: list[ElementColumns]) -> pa.RecordBatch:
     values = [part.values for part in parts]
     columns = [
         _column([(part.rows, part.keys) for part in parts], _BYTES),

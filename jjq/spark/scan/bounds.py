@@ -27,7 +27,7 @@ _ALWAYS: Final = Times(-OFFSET_MAX, OFFSET_MAX)
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ScanBounds:
     """Offsets `start`..`end` (exclusive) and times, all by default."""
 
     start: int = 0
@@ -42,7 +42,7 @@ class Bounds:
     def narrowed(self, filters: Iterable[Filter]) -> tuple[Self, list[Filter]]:
         """These bounds and all of `filters`; and the filters that Spark must still apply.
 
-        A range of offsets is cut exactly, so Spark need not filter again. Bounds of time only rule out whole row
+        A range of offsets is cut exactly, so Spark need not filter again. ScanBounds of time only rule out whole row
         groups, so Spark filters the elements of the others.
         """
         bounds, left = self, []

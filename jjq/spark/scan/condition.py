@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 
 from coldstore.block.read import COLUMNS
 from coldstore.shared.batch import Content, from_us
-from jjq.spark.scan.bounds import Bounds
+from jjq.spark.scan.bounds import ScanBounds
 from jjq.spark.schema import spark_schema
 
 if TYPE_CHECKING:
@@ -46,11 +46,11 @@ _MOVING: Final = ("current_", "now(", "localtimestamp")
 class Judged(NamedTuple):
     """Where elements that meet a condition may be, and the columns by which it is judged."""
 
-    bounds: Bounds
+    bounds: ScanBounds
     columns: tuple[str, ...]
 
 
-EVERYTHING: Final = Judged(Bounds(), ())
+EVERYTHING: Final = Judged(ScanBounds(), ())
 
 
 def judge(spark: SparkSession, where: str | Column, content: Content) -> Judged:
@@ -59,7 +59,7 @@ def judge(spark: SparkSession, where: str | Column, content: Content) -> Judged:
     # met again where the frame is made, and there the error is Spark's own.
     with suppress(Exception):
         return _judged(spark, where, content)
-    return Judged(Bounds(), COLUMNS)
+    return Judged(ScanBounds(), COLUMNS)
 
 
 def _judged(spark: SparkSession, where: str | Column, content: Content) -> Judged:
@@ -69,8 +69,8 @@ def _judged(spark: SparkSession, where: str | Column, content: Content) -> Judge
     columns = tuple(found.name() for found in _each(condition.references().toSeq()))
     simple = execution.optimizedPlan()
     if simple.nodeName() != "Filter" or any(name in condition.toString() for name in _MOVING):
-        return Judged(Bounds(), columns)
-    return Judged(Bounds().narrowed(_filters(simple.condition()))[0], columns)
+        return Judged(ScanBounds(), columns)
+    return Judged(ScanBounds().narrowed(_filters(simple.condition()))[0], columns)
 
 
 def _filters(expression: Any) -> Iterator[Filter]:

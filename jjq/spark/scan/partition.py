@@ -27,7 +27,7 @@ from jjq.spark.options import Options
 
 
 class Times(NamedTuple):
-    """Bounds of timestamps, in microseconds since 1970, both included."""
+    """ScanBounds of timestamps, in microseconds since 1970, both included."""
 
     since_us: int
     until_us: int

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from jjq.spark.errors import one_line
 from jjq.spark.options import STREAM_NAMES, TABLE_NAMES, Options
-from jjq.spark.scan.bounds import Bounds
+from jjq.spark.scan.bounds import ScanBounds
 from jjq.spark.scan.partition import Partition, Times
 from jjq.spark.scan.plan import OffsetSpan, View
 from jjq.spark.schema import arrow_schema, spark_schema
@@ -44,7 +44,7 @@ class Reader(DataSourceReader):
         self._asked = schema
         self._span = span
         times = self._options.times
-        self._bounds = Bounds(times=None if times is None else Times(*times))
+        self._bounds = ScanBounds(times=None if times is None else Times(*times))
 
     def partitions(self) -> list[InputPartition]:
         with one_line(), closing(View(self._options)) as view:

@@ -10,13 +10,12 @@ import pyarrow as pa
 from coldstore.shared.clock import SystemClock
 from coldstore.shared.limits import MIB
 from jjq.server.cluster_port import no_hint
-from jjq.server.credit import Credit
 from jjq.server.loop_steps import Turns
 from jjq.server.meter import Meter
-from jjq.server.open_streams import Streams
 from jjq.server.outgoing import Outgoing
 from jjq.server.shutdown import Drain
-from jjq.server.subscribe import SubscribeStream
+from jjq.server.streams.open_streams import Streams
+from jjq.server.streams.subscribe import Credit, SubscribeStream
 from jjq.v1 import jjq_pb2 as pb
 from tests.jjq.fakestore import FakeStore
 from tests.jjq.serving import numbers, until

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import (
 )
 
 from coldstore.shared.batch import to_us
-from jjq.spark.scan.bounds import Bounds
+from jjq.spark.scan.bounds import ScanBounds
 from jjq.spark.scan.partition import Times
 from jjq.spark.scan.plan import OffsetSpan
 
@@ -27,8 +27,8 @@ OFFSET, TIME = ("offset",), ("timestamp",)
 NOON, ONE = datetime(2026, 1, 31, 12, tzinfo=UTC), datetime(2026, 1, 31, 13, tzinfo=UTC)
 
 
-def narrowed(*filters: Any) -> tuple[Bounds, list[Any]]:
-    return Bounds().narrowed(list(filters))
+def narrowed(*filters: Any) -> tuple[ScanBounds, list[Any]]:
+    return ScanBounds().narrowed(list(filters))
 
 
 @pytest.mark.parametrize(
@@ -82,4 +82,4 @@ def test_times_leave_out_blocks_and_stay_for_spark() -> None:
     ],
 )
 def test_what_is_not_understood_changes_nothing(filter_: Any) -> None:
-    assert narrowed(filter_) == (Bounds(), [filter_])
+    assert narrowed(filter_) == (ScanBounds(), [filter_])

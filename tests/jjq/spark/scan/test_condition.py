@@ -14,7 +14,7 @@ import jjq.spark
 from coldstore.shared.batch import from_us, to_us
 from coldstore.shared.errors import InvalidInput
 from jjq.spark.options import TABLE_NAMES, Options
-from jjq.spark.scan.bounds import Bounds
+from jjq.spark.scan.bounds import ScanBounds
 from jjq.spark.scan.condition import judge
 from jjq.spark.scan.partition import Times
 from tests.jjq.spark.making import SECOND_US, START_US, Made, make, make_at, offsets
@@ -32,27 +32,33 @@ EVER = 2**63 - 1
 @pytest.mark.parametrize(
     ("where", "bounds", "columns"),
     [
-        ("offset >= 5 and offset < 9", Bounds(5, 9), {"offset"}),
-        ("5 < offset and 9 >= offset", Bounds(6, 10), {"offset"}),
-        ("offset between 5 and 9 or false", Bounds(5, 10), {"offset"}),
-        ("offset in (7, 3)", Bounds(3, 8), {"offset"}),
-        (f"offset in ({', '.join(map(str, range(3, 33)))})", Bounds(3, 33), {"offset"}),
-        ("offset = 4 and value is not null", Bounds(4, 5), {"offset", "value"}),
-        ("date(timestamp) = '2026-01-01'", Bounds(times=Times(START_US, START_US + DAY_US)), {"timestamp"}),
-        ("timestamp > '2026-01-01'", Bounds(times=Times(START_US, EVER)), {"timestamp"}),
+        ("offset >= 5 and offset < 9", ScanBounds(5, 9), {"offset"}),
+        ("5 < offset and 9 >= offset", ScanBounds(6, 10), {"offset"}),
+        ("offset between 5 and 9 or false", ScanBounds(5, 10), {"offset"}),
+        ("offset in (7, 3)", ScanBounds(3, 8), {"offset"}),
+        (f"offset in ({', '.join(map(str, range(3, 33)))})", ScanBounds(3, 33), {"offset"}),
+        ("offset = 4 and value is not null", ScanBounds(4, 5), {"offset", "value"}),
+        (
+            "date(timestamp) = '2026-01-01'",
+            ScanBounds(times=Times(START_US, START_US + DAY_US)),
+            {"timestamp"},
+        ),
+        ("timestamp > '2026-01-01'", ScanBounds(times=Times(START_US, EVER)), {"timestamp"}),
         # What is not understood bounds nothing.
-        ("offset = 4 or key is null", Bounds(), {"offset", "key"}),
-        ("not offset = 4", Bounds(), {"offset"}),
-        ("offset % 2 = 0", Bounds(), {"offset"}),
-        ("offset = null", Bounds(), {"offset"}),
-        ("headers['n'] = cast('4' as binary)", Bounds(), {"headers"}),
+        ("offset = 4 or key is null", ScanBounds(), {"offset", "key"}),
+        ("not offset = 4", ScanBounds(), {"offset"}),
+        ("offset % 2 = 0", ScanBounds(), {"offset"}),
+        ("offset = null", ScanBounds(), {"offset"}),
+        ("headers['n'] = cast('4' as binary)", ScanBounds(), {"headers"}),
         # These mean another time whenever the frame is used.
-        ("timestamp < current_timestamp() and offset > 3", Bounds(), {"timestamp", "offset"}),
-        ("timestamp < now() - interval 1 hour", Bounds(), {"timestamp"}),
-        ("date(timestamp) = current_date()", Bounds(), {"timestamp"}),
+        ("timestamp < current_timestamp() and offset > 3", ScanBounds(), {"timestamp", "offset"}),
+        ("timestamp < now() - interval 1 hour", ScanBounds(), {"timestamp"}),
+        ("date(timestamp) = current_date()", ScanBounds(), {"timestamp"}),
     ],
 )
-def test_what_a_condition_says(spark: SparkSession, where: str, bounds: Bounds, columns: set[str]) -> None:
+def test_what_a_condition_says(
+    spark: SparkSession, where: str, bounds: ScanBounds, columns: set[str]
+) -> None:
     found = judge(spark, where, "bytes")
     assert found.bounds == bounds
     assert set(found.columns) == columns
@@ -61,14 +67,14 @@ def test_what_a_condition_says(spark: SparkSession, where: str, bounds: Bounds, 
 def test_columns_of_spark_are_conditions_too(spark: SparkSession) -> None:
     noon = from_us(START_US + DAY_US // 2)
     found = judge(spark, (col("offset") > 3) & (col("timestamp") < lit(noon)), "text")
-    assert found.bounds == Bounds(4, times=Times(-EVER, to_us(noon)))
+    assert found.bounds == ScanBounds(4, times=Times(-EVER, to_us(noon)))
 
 
 def test_what_cannot_be_asked_is_no_bound() -> None:
     """A session of Spark Connect has no JVM here."""
     nowhere: Any = object()
     found = judge(nowhere, "offset = 4", "bytes")
-    assert found.bounds == Bounds()
+    assert found.bounds == ScanBounds()
     assert "headers" in found.columns
 
 

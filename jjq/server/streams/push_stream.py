@@ -21,10 +21,10 @@ from coldstore.shared.errors import Conflict, InvalidInput, JjqError
 from hotstore.port import Receipt, Store
 from jjq.limits import STREAM_BYTES_MAX, STREAM_PRODUCERS_MAX, STREAM_PUSHES_MAX
 from jjq.server.cluster_port import Clustered, Hint
-from jjq.server.duplex import Duplex
 from jjq.server.handlers import Call
 from jjq.server.loop_steps import Turns
 from jjq.server.shutdown import Drain
+from jjq.server.streams.duplex import Duplex
 from jjq.server.unary import open_push, payload_of, push
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.arrow_field import Span

@@ -19,10 +19,10 @@ from coldstore.shared.errors import InvalidInput
 from hotstore.port import Popped, Store
 from jjq.limits import POP_STREAM_MAX
 from jjq.server.cluster_port import Hint
-from jjq.server.duplex import Duplex
 from jjq.server.handlers import Call
 from jjq.server.loop_steps import Turns
 from jjq.server.shutdown import Drain
+from jjq.server.streams.duplex import Duplex
 from jjq.server.unary import pop, pop_reply
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.enums import FORM
