@@ -5,6 +5,7 @@
     handlers        around every method: errors become statuses, figures are counted, the unforeseen is logged
     unary           verbs with one request and one reply
     streams/        PushStream, PopStream, Subscribe, Read
+    open_streams    the Subscribe streams by subscriber, so that a seek finds them
     operator        jjq.v1.Operator, for clients and for other nodes
     peer_listener   pushes of other nodes, over the peer connection
     cluster_port    what a server of a cluster says about who owns a queue

@@ -26,13 +26,13 @@ from jjq.server.handlers import Guard, Streaming
 from jjq.server.loop_steps import Turns
 from jjq.server.memory import Memory
 from jjq.server.metrics import Metrics, MetricsPage
+from jjq.server.open_streams import Streams
 from jjq.server.operator import OperatorVerbs
 from jjq.server.outgoing import Outgoing
 from jjq.server.peer_listener import PeerListener
 from jjq.server.settings import ServerSettings
 from jjq.server.shutdown import Drain
 from jjq.server.streams.duplex import Duplex
-from jjq.server.streams.open_streams import Streams
 from jjq.server.streams.pop_stream import PopStream
 from jjq.server.streams.push_stream import PushStream
 from jjq.server.streams.read import read

@@ -13,9 +13,9 @@ from hotstore.port import Popped, Push, Receipt, Store
 from jjq.limits import WAIT_SECONDS_MAX
 from jjq.server.cluster_port import Hint
 from jjq.server.loop_steps import Turns
+from jjq.server.open_streams import Streams
 from jjq.server.outgoing import Outgoing
 from jjq.server.shutdown import Drain
-from jjq.server.streams.open_streams import Streams
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import arrow_ipc, convert
 from jjq.wire.arrow_field import FriendlySpan, Span

@@ -4,11 +4,10 @@
     pop_stream      PopStream: many pops in flight, results as they are ready
     duplex          streams that one coroutine reads and another answers; the two above are such streams
     subscribe       Subscribe, with credit (flow control by the client) and confirmations
-    open_streams    the Subscribe streams by subscriber, so that a seek finds them
     read            Read: a range of a queue
 
-Messages of one call enter, as bytes, through `jjq.server.handlers`; messages of the same call leave the same way. What a
-client has not read counts in the budget of `jjq.server.outgoing`.
+Messages of one call enter, as bytes, through `jjq.server.handlers`; messages of the same call leave the same way. What
+a client has not read counts in the budget of `jjq.server.outgoing`.
 
 Invariants:
 - A stream never holds more in memory than its limits, however slowly its client reads.

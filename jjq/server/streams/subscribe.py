@@ -22,8 +22,8 @@ from jjq.server.cluster_port import Hint
 from jjq.server.handlers import Call
 from jjq.server.interrupt import Interrupt, Interrupted
 from jjq.server.loop_steps import Turns
+from jjq.server.open_streams import Streams
 from jjq.server.shutdown import Drain
-from jjq.server.streams.open_streams import Streams
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.batches import encoding, pieces
 from jjq.wire.batches import request as parse

@@ -12,9 +12,9 @@ from coldstore.shared.limits import MIB
 from jjq.server.cluster_port import no_hint
 from jjq.server.loop_steps import Turns
 from jjq.server.meter import Meter
+from jjq.server.open_streams import Streams
 from jjq.server.outgoing import Outgoing
 from jjq.server.shutdown import Drain
-from jjq.server.streams.open_streams import Streams
 from jjq.server.streams.subscribe import Credit, SubscribeStream
 from jjq.v1 import jjq_pb2 as pb
 from tests.jjq.fakestore import FakeStore
