@@ -16,11 +16,11 @@ from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import SystemClock
 from hotstore.settings import HotSettings
 from jjq import arguments
-from jjq.client.client import Client
-from jjq.client.producer import Producer
+from jjq.client.client import AsyncClient as Client
+from jjq.client.producer import AsyncProducer as Producer
 from jjq.client.push_future import Pushed
-from jjq.client.replay import Replay
-from jjq.client.subscription import Subscription
+from jjq.client.replay import AsyncReplay as Replay
+from jjq.client.subscription import AsyncSubscription as Subscription
 from jjq.limits import CALL_SECONDS, PORT
 
 if TYPE_CHECKING:

@@ -27,10 +27,10 @@ from jjq.client.batcher import Value
 from jjq.client.client import Sub
 from jjq.client.loop_thread import Portal, portal
 from jjq.client.payload import Headers, Keys, to_payload
-from jjq.client.producer import Producer as AsyncProducer
+from jjq.client.producer import AsyncProducer
 from jjq.client.push_future import PushFuture
-from jjq.client.replay import Replay as AsyncReplay
-from jjq.client.subscription import Subscription as AsyncSubscription
+from jjq.client.replay import AsyncReplay
+from jjq.client.subscription import AsyncSubscription
 from jjq.limits import CALL_SECONDS, PORT
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class Replay:
 
 
 def _blocking(
-    verb: Callable[Concatenate[client.Client, P], Coroutine[Any, Any, T]],
+    verb: Callable[Concatenate[client.AsyncClient, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Client, P], T]:
     """`verb`, called from any thread."""
 
@@ -179,7 +179,7 @@ def _blocking(
 
 
 def _wrapping(
-    verb: Callable[Concatenate[client.Client, P], T], wrap: Callable[[T, Portal], W]
+    verb: Callable[Concatenate[client.AsyncClient, P], T], wrap: Callable[[T, Portal], W]
 ) -> Callable[Concatenate[Client, P], W]:
     """`verb`, whose result lives on the event loop, with a blocking face around the result."""
 
@@ -206,35 +206,35 @@ def _documented_as(verb: Callable[..., Any]) -> Callable[[F], F]:
 class Client:
     """The verbs of jjq. Close it, or use it as a context manager; at the latest it closes at exit."""
 
-    def __init__(self, made: client.Client, runs_on: Portal) -> None:
+    def __init__(self, made: client.AsyncClient, runs_on: Portal) -> None:
         self._client = made
         self._portal = runs_on
         runs_on.on_exit(self, self.close)
 
-    create_queue = _blocking(client.Client.create_queue)
-    get_queue = _blocking(client.Client.get_queue)
-    list_queues = _blocking(client.Client.list_queues)
-    list_blocks = _blocking(client.Client.list_blocks)
-    accept_loss = _blocking(client.Client.accept_loss)
-    seal = _blocking(client.Client.seal)
-    update_queue = _blocking(client.Client.update_queue)
-    delete_queue = _blocking(client.Client.delete_queue)
-    undelete_queue = _blocking(client.Client.undelete_queue)
-    status = _blocking(client.Client.status)
-    create_subscriber = _blocking(client.Client.create_subscriber)
-    get_subscriber = _blocking(client.Client.get_subscriber)
-    list_subscribers = _blocking(client.Client.list_subscribers)
-    delete_subscriber = _blocking(client.Client.delete_subscriber)
-    seek = _blocking(client.Client.seek)
-    sleep = _blocking(client.Client.sleep)
-    wakeup = _blocking(client.Client.wakeup)
-    pop_batch = _blocking(client.Client.pop_batch)
-    peek_batch = _blocking(client.Client.peek_batch)
-    _push = _blocking(client.Client.push)
+    create_queue = _blocking(client.AsyncClient.create_queue)
+    get_queue = _blocking(client.AsyncClient.get_queue)
+    list_queues = _blocking(client.AsyncClient.list_queues)
+    list_blocks = _blocking(client.AsyncClient.list_blocks)
+    accept_loss = _blocking(client.AsyncClient.accept_loss)
+    seal = _blocking(client.AsyncClient.seal)
+    update_queue = _blocking(client.AsyncClient.update_queue)
+    delete_queue = _blocking(client.AsyncClient.delete_queue)
+    undelete_queue = _blocking(client.AsyncClient.undelete_queue)
+    status = _blocking(client.AsyncClient.status)
+    create_subscriber = _blocking(client.AsyncClient.create_subscriber)
+    get_subscriber = _blocking(client.AsyncClient.get_subscriber)
+    list_subscribers = _blocking(client.AsyncClient.list_subscribers)
+    delete_subscriber = _blocking(client.AsyncClient.delete_subscriber)
+    seek = _blocking(client.AsyncClient.seek)
+    sleep = _blocking(client.AsyncClient.sleep)
+    wakeup = _blocking(client.AsyncClient.wakeup)
+    pop_batch = _blocking(client.AsyncClient.pop_batch)
+    peek_batch = _blocking(client.AsyncClient.peek_batch)
+    _push = _blocking(client.AsyncClient.push)
 
     # Lists become Arrow, and Arrow elements, on the caller's thread: the loop has better things to do.
 
-    @_documented_as(client.Client.push)
+    @_documented_as(client.AsyncClient.push)
     def push(
         self,
         queue: str,
@@ -251,17 +251,17 @@ class Client:
         identity = {"producer": producer, "sequence": sequence, "expected_offset": expected_offset}
         return self._push(queue, payload, stage=stage, **cast("Any", identity))
 
-    @_documented_as(client.Client.pop)
+    @_documented_as(client.AsyncClient.pop)
     def pop(self, subscriber: Sub, max: int = 1, wait: float = 0.0) -> list[Element]:
         return list(elements(self.pop_batch(subscriber, max, wait)))
 
-    @_documented_as(client.Client.peek)
+    @_documented_as(client.AsyncClient.peek)
     def peek(self, subscriber: Sub, max: int = 1, wait: float = 0.0) -> list[Element]:
         return list(elements(self.peek_batch(subscriber, max, wait)))
 
-    producer = _wrapping(client.Client.producer, Producer)
-    subscribe = _wrapping(client.Client.subscribe, Subscription)
-    replay = _wrapping(client.Client.replay, Replay)
+    producer = _wrapping(client.AsyncClient.producer, Producer)
+    subscribe = _wrapping(client.AsyncClient.subscribe, Subscription)
+    replay = _wrapping(client.AsyncClient.replay, Replay)
 
     def close(self) -> None:
         """Flush producers, end subscriptions, close the store. Closing again does nothing."""
@@ -277,7 +277,7 @@ class Client:
         self.close()
 
 
-async def _made(opening: aio.Opening) -> client.Client:
+async def _made(opening: aio.Opening) -> client.AsyncClient:
     return await opening
 
 

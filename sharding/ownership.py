@@ -77,7 +77,7 @@ class NodeOwnership:
 
     def owns(self, queue: str) -> bool:
         found = self._engine.registry.queues.get(queue)
-        return found is not None and found.gate is None and found.barred is None
+        return found is not None and found.state.is_held
 
     def held(self) -> Mapping[str, Shards]:
         """The queues that the journal names are ours. The rest of a document is known once it was read."""

@@ -70,7 +70,7 @@ def numbers(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
 def _pandas_is_installed() -> bool:
     try:
         return find_spec("pandas") is not None
-    except ModuleNotFoundError:  # a process that does without it says so (jjq/cli/lean.py)
+    except ModuleNotFoundError:  # a process that does without it says so (jjq/cli/__init__.py)
         return False
 
 

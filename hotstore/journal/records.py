@@ -77,7 +77,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Push:
+class PushRecord:
     """A PUSH or VALUE record. `columns` is the Arrow IPC message, to be read with the queue's payload schema;
     of a VALUE it is the value itself."""
 
@@ -116,7 +116,7 @@ def _head(queue: int, first: int, timestamp_us: int, count: int, parts: Sequence
     return head
 
 
-def read_push(payload: memoryview, *, lone: bool = False) -> Push:
+def read_push(payload: memoryview, *, lone: bool = False) -> PushRecord:
     """A PUSH record, or a VALUE record where it is a `lone` one."""
     queue, first, timestamp_us, count, parts = _PUSH.unpack_from(payload)
     at = _PUSH.size
@@ -129,10 +129,10 @@ def read_push(payload: memoryview, *, lone: bool = False) -> Push:
     # Copied, so that the element batches are aligned and do not pin the journal's read buffer.
     columns = pa.allocate_buffer(len(payload) - at)
     memoryview(columns).cast("B")[:] = payload[at:]
-    return Push(queue, first, timestamp_us, count, tuple(read), columns, lone)
+    return PushRecord(queue, first, timestamp_us, count, tuple(read), columns, lone)
 
 
-def read_columns(push: Push, schema: pa.Schema) -> pa.RecordBatch:
+def read_columns(push: PushRecord, schema: pa.Schema) -> pa.RecordBatch:
     if push.lone:
         values = [[None], [push.columns.to_pybytes()], [None]]
         columns = [lists.array(column, field.type) for column, field in zip(values, schema, strict=True)]

@@ -1,16 +1,50 @@
-"""The command line: `jjq --help`. Tables for people, `--json` for programs, exit codes for scripts."""
+"""The command line: `jjq --help`. Tables for people, `--json` for programs, exit codes for scripts.
+
+    app          all commands put together; errors become exit codes
+    exits        the exit codes, which scripts may rely on
+    connection   options that every client command has, and the client that they ask for
+    output       tables, JSON, sizes, times, questions and the progress bar
+    queues/      commands of users: queues, subscribers, elements, pipelines
+    operate/     commands of operators: servers, nodes, shards, backups, verification
+
+A word list enters (`sys.argv`), an exit code leaves. Results go to standard output; everything that is no
+result goes to standard error. Commands talk to servers through the blocking client only, as users do; `serve`,
+`verify`, `backup`, `restore` and `release` open a data directory or a cold store themselves. What a command
+needs is imported when the command runs, so that `jjq --help` is quick.
+
+Commands start without pandas. Where pandas is installed, pyarrow imports it when it first makes an array of a
+list, to see whether the list is a series. That takes as long as all else that a command does before its first
+request, and no command has a series. Pipelines are excepted: they run code of their users.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
 
 def main() -> None:
     """What the command `jjq` runs."""
     from jjq.cli.app import run
-    from jjq.cli.lean import without_pandas
 
     arguments = sys.argv[1:]
     if arguments[:1] != ["pipeline"]:
         without_pandas()
     sys.exit(run(arguments))
+
+
+class _NoPandas(MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("the command jjq does without pandas", name=fullname)
+        return None  # all others are for the finders after this one
+
+
+def without_pandas() -> None:
+    """From now on `import pandas` fails in this process, as if it were not installed."""
+    sys.meta_path.insert(0, _NoPandas())

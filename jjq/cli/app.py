@@ -11,12 +11,14 @@ from importlib.metadata import version
 from cyclopts import App, CycloptsError
 
 from coldstore.shared.errors import JjqError
-from jjq.cli import config, exits, node, pipeline, pop, push, queue, shard, status, subscriber
-from jjq.cli.backup import backup, restore
-from jjq.cli.bench import bench
-from jjq.cli.release import release
-from jjq.cli.serve import serve
-from jjq.cli.verify import verify
+from jjq.cli import exits
+from jjq.cli.operate import config, node, shard, status
+from jjq.cli.operate.backup import backup, restore
+from jjq.cli.operate.release import release
+from jjq.cli.operate.serve import serve
+from jjq.cli.operate.verify import verify
+from jjq.cli.queues import pipeline, pop, push, queue, subscriber
+from jjq.cli.queues.bench import bench
 
 _EPILOGUE = """\
 Client commands find the server by --server or JJQ_SERVER. Exit codes: 0 done, 1 error, 2 wrong request, \

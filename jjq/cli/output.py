@@ -1,13 +1,19 @@
-"""What commands print: tables for people, JSON for programs. Errors and progress go to standard error."""
+"""What commands print: tables for people, JSON for programs. Errors and progress go to standard error.
+
+The progress bar shows rate and time left, and appears only if standard error is a terminal.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
+
+from jjq import arguments
 
 _WIDE = 10_000  # a table that is not on a terminal is never wrapped
 
@@ -83,6 +89,60 @@ def bytes_text(count: int | None) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
+
+
+def parse_size(text: str | None, what: str) -> int | None:
+    """Bytes of a size as people write it: 65536, 64KiB, 1.5GiB. None where nothing was given."""
+    return None if text is None else arguments.size(what, text)
+
+
+class Bar(Protocol):
+    """Tell it how far the work is."""
+
+    def __call__(self, done: int, total: int | None = None) -> None: ...
+
+
+@contextmanager
+def progress(what: str, total: int | None, *, unit: str = "elements") -> Iterator[Bar]:
+    """Around long work; calls of the bar are cheap enough for every batch. `unit` may be bytes."""
+    if not sys.stderr.isatty():
+        yield lambda done, total=None: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        Task,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text(f"{speed:,.0f} {unit}/s" if speed else "")
+
+    in_bytes = unit == "bytes"
+    columns = (DownloadColumn(), TransferSpeedColumn()) if in_bytes else (MofNCompleteColumn(), Rate())
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        *columns,
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as shown:
+        task = shown.add_task(what, total=total)
+
+        def bar(done: int, total: int | None = None) -> None:
+            shown.update(task, completed=done, total=total)  # no total: it stays
+
+        yield bar
 
 
 def _print(table: Any) -> None:

@@ -70,7 +70,7 @@ class ProducerSettings:
                 raise InvalidInput(wrong)
 
 
-class Batch:
+class ProducerBatch:
     """Pushes that travel together. Once `done`, nothing of it changes any more."""
 
     __slots__ = (
@@ -139,7 +139,7 @@ class Batch:
         return Receipt(offset, 1, receipt.timestamp_us, receipt.stage, receipt.duplicate)
 
 
-class Gather:
+class Batcher:
     """Batches being filled and filled, in order. All its methods may be called from any thread.
 
     `wake` must be safe to call from any thread; it is called once for each batch that is begun.
@@ -156,11 +156,13 @@ class Gather:
         self._wake = wake
         self._bytes = 0
         self._waiting = 0
-        self._filled: deque[Batch] = deque()
-        self._open: Batch | None = None
+        self._filled: deque[ProducerBatch] = deque()
+        self._open: ProducerBatch | None = None
         self._closed: JjqError | None = None
 
-    def add(self, value: Value, key: Value | None, headers: Headers | None) -> tuple[Batch, int] | None:
+    def add(
+        self, value: Value, key: Value | None, headers: Headers | None
+    ) -> tuple[ProducerBatch, int] | None:
         """Where the push is now, or None if there is no room for it yet."""
         size = _OVERHEAD_BYTES + (len(value) if type(value) is bytes else _size(value))
         labelled = key is not None or headers is not None
@@ -183,7 +185,9 @@ class Gather:
                 batch.label(index, key, headers)
         return batch, index
 
-    def add_waiting(self, value: Value, key: Value | None, headers: Headers | None) -> tuple[Batch, int]:
+    def add_waiting(
+        self, value: Value, key: Value | None, headers: Headers | None
+    ) -> tuple[ProducerBatch, int]:
         """As `add`, but block this thread until there is room."""
         while (place := self.add(value, key, headers)) is None:
             with self._room:
@@ -195,20 +199,20 @@ class Gather:
                         self._waiting -= 1
         return place
 
-    def _is_full(self, batch: Batch, size: int) -> bool:
+    def _is_full(self, batch: ProducerBatch, size: int) -> bool:
         settings = self._settings
         return batch.bytes + size > settings.batch_bytes or len(batch.values) >= settings.batch_elements
 
-    def _begin(self) -> Batch:
+    def _begin(self) -> ProducerBatch:
         if self._closed is not None:
             raise self._closed
         if self._open is not None:
             self._filled.append(self._open)
-        self._open = Batch(self._now())
+        self._open = ProducerBatch(self._now())
         self._wake()
         return self._open
 
-    def take(self, due: float | None) -> Batch | None:
+    def take(self, due: float | None) -> ProducerBatch | None:
         """The next batch to send: a filled one, or the open one if it was born by `due` (None: in any case)."""
         with self.lock:
             if self._filled:
@@ -225,12 +229,12 @@ class Gather:
             oldest = self._filled[0] if self._filled else self._open
             return None if oldest is None else oldest.born
 
-    def waiting(self) -> list[Batch]:
+    def waiting(self) -> list[ProducerBatch]:
         """All batches that were not taken."""
         with self.lock:
             return [*self._filled, *([self._open] if self._open is not None else [])]
 
-    def release(self, batch: Batch) -> None:
+    def release(self, batch: ProducerBatch) -> None:
         """The batch is done: its bytes make room, and whoever waits for it is told."""
         with self.lock:
             batch.done = True
@@ -244,7 +248,7 @@ class Gather:
         for tell in told:
             tell()
 
-    def when_done(self, batch: Batch, tell: Callable[[], object]) -> bool:
+    def when_done(self, batch: ProducerBatch, tell: Callable[[], object]) -> bool:
         """Have `tell` called on the event loop when the batch is done; False if it is already."""
         with self.lock:
             if not batch.done:

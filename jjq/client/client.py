@@ -39,10 +39,10 @@ from jjq.arguments import subscriber_id as _id
 from jjq.client.batcher import ProducerSettings
 from jjq.client.local_subscription import Deliveries, LocalDeliveries
 from jjq.client.payload import Headers, Keys, to_payload
-from jjq.client.producer import Producer
-from jjq.client.replay import Replay
+from jjq.client.producer import AsyncProducer
+from jjq.client.replay import AsyncReplay
 from jjq.client.resumable_pop import Pops
-from jjq.client.subscription import CONFIRM_EVERY_SECONDS, Subscription
+from jjq.client.subscription import CONFIRM_EVERY_SECONDS, AsyncSubscription
 
 Sub = SubscriberInfo | str
 
@@ -54,7 +54,7 @@ class _Streaming(Protocol):
     def subscribe(self, subscriber: str) -> Deliveries: ...
 
 
-class Client:
+class AsyncClient:
     """The verbs of jjq over any `Store`. Close it, or use it as a context manager."""
 
     def __init__(
@@ -71,8 +71,8 @@ class Client:
         self._chance = chance or SystemChance()
         self._on_close = on_close
         self._pops = Pops(store, self._clock, self._chance, retry_seconds)
-        self._producers: set[Producer] = set()
-        self._subscriptions: dict[Subscription, str] = {}
+        self._producers: set[AsyncProducer] = set()
+        self._subscriptions: dict[AsyncSubscription, str] = {}
         self._local: dict[str, LocalDeliveries] = {}
 
     # Queues ---------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ class Client:
         memory_bytes: Size = 64 << 20,
         deadline: float = 60.0,
         stage: Stage = "synced",
-    ) -> Producer:
+    ) -> AsyncProducer:
         """Pushes single elements in batches, each written exactly once, also across restarts of the server."""
         settings = ProducerSettings(
             number("linger", linger),
@@ -291,7 +291,7 @@ class Client:
             number("deadline", deadline),
             check_stage(stage),
         )
-        made = Producer(
+        made = AsyncProducer(
             self._store, text("queue", queue), settings, self._clock, self._chance, self._producers.discard
         )
         self._producers.add(made)
@@ -299,7 +299,7 @@ class Client:
 
     def subscribe(
         self, subscriber: Sub, *, confirm_every: float | None = CONFIRM_EVERY_SECONDS
-    ) -> Subscription:
+    ) -> AsyncSubscription:
         """Elements as they come, prefetched, confirmed as the consumer goes on.
 
         An element counts as handled when the next one is asked for. What is handled is confirmed at the end of a
@@ -313,7 +313,7 @@ class Client:
             deliveries: Deliveries = self._store.subscribe(name)
         else:
             deliveries = self._deliver(name)
-        made = Subscription(deliveries, self._clock, self._subscription_closed, confirm_every)
+        made = AsyncSubscription(deliveries, self._clock, self._subscription_closed, confirm_every)
         self._subscriptions[made] = name
         return made
 
@@ -324,14 +324,14 @@ class Client:
         deliveries = self._local[subscriber] = LocalDeliveries(self._store, subscriber)
         return deliveries
 
-    def _subscription_closed(self, subscription: Subscription) -> None:
+    def _subscription_closed(self, subscription: AsyncSubscription) -> None:
         name = self._subscriptions.pop(subscription, None)
         if name is not None and name not in self._subscriptions.values():
             self._local.pop(name, None)
 
     def replay(
         self, queue: str, start: Start = "beginning", end: Start | None = None, *, follow: bool = False
-    ) -> Replay:
+    ) -> AsyncReplay:
         """Record batches of a range, without a subscriber: from `start` up to `end`, by default now.
 
         Both are starting points, as for `create_subscriber`; `end` itself is not read.
@@ -343,7 +343,7 @@ class Client:
         async def empty() -> pa.Schema:
             return schema((await self._store.get_queue(queue)).content)
 
-        return Replay(self._store.read(queue, first, last, follow=follow), empty, follow)
+        return AsyncReplay(self._store.read(queue, first, last, follow=follow), empty, follow)
 
     # The end --------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ class Deliveries(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery(Popped):
+class LocalDelivery(Popped):
     """Elements still to be confirmed."""
 
     generation: int = 0  # which of the subscriber's moves it follows
@@ -51,7 +51,7 @@ class LocalDeliveries:
         self.moving = asyncio.Lock()  # held while the subscriber is moved, by a seek or a confirmation
         self._store = store
         self._budget = nbytes
-        self._ready: deque[Delivery] = deque()
+        self._ready: deque[LocalDelivery] = deque()
         self._bytes = 0
         self._generation = 0
         self._wanted = -1
@@ -64,7 +64,7 @@ class LocalDeliveries:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Delivery:
+    async def __anext__(self) -> LocalDelivery:
         if self._reader is None:
             self._read_from(None)
         while not self._ready:
@@ -77,7 +77,7 @@ class LocalDeliveries:
         self._changed.set()
         return delivery
 
-    async def confirm(self, delivery: Delivery, offset: int | None = None) -> None:
+    async def confirm(self, delivery: LocalDelivery, offset: int | None = None) -> None:
         wanted = delivery.next if offset is None else offset
         if delivery.generation == self._generation and wanted > self._wanted:
             self._wanted = wanted
@@ -126,7 +126,7 @@ class LocalDeliveries:
             batches = self._store.read(found.queue, f"offset:{position}", follow=True)
             async with aclosing(cast("Any", batches)) as source:
                 async for batch in source:
-                    self._ready.append(Delivery(batch, position, position + batch.num_rows, generation))
+                    self._ready.append(LocalDelivery(batch, position, position + batch.num_rows, generation))
                     position += batch.num_rows
                     self._bytes += batch.nbytes
                     self._changed.set()

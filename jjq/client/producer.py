@@ -30,7 +30,7 @@ from coldstore.shared.clock import Clock
 from coldstore.shared.deadline import within
 from coldstore.shared.errors import Conflict, Exhausted, InvalidInput, JjqError, Unavailable
 from hotstore.port import Receipt, Store
-from jjq.client.batcher import Batch, Gather, Headers, ProducerSettings, Value
+from jjq.client.batcher import Batcher, Headers, ProducerBatch, ProducerSettings, Value
 from jjq.client.push_future import Pushed, ring, wait_done
 from jjq.limits import BACKOFF_SECONDS, BACKOFF_SECONDS_MAX
 
@@ -43,14 +43,14 @@ class _Flight:
 
     __slots__ = ("batch", "error", "sequence", "unknown")
 
-    def __init__(self, batch: Batch, sequence: int) -> None:
+    def __init__(self, batch: ProducerBatch, sequence: int) -> None:
         self.batch = batch
         self.sequence = sequence
         self.error: JjqError | None = None
         self.unknown = False  # it may have been written
 
 
-class Producer:
+class AsyncProducer:
     """Pushes to one queue. Make it with `Client.producer`; close it, or use it as a context manager."""
 
     def __init__(
@@ -60,7 +60,7 @@ class Producer:
         settings: ProducerSettings,
         clock: Clock,
         chance: Chance,
-        on_close: Callable[[Producer], None],
+        on_close: Callable[[AsyncProducer], None],
     ) -> None:
         self._store = store
         self._queue = queue
@@ -69,11 +69,11 @@ class Producer:
         self._chance = chance
         self._on_close = on_close
         self._loop = asyncio.get_running_loop()
-        self.gather = Gather(settings, clock.monotonic, self._wake)
+        self.gather = Batcher(settings, clock.monotonic, self._wake)
         self._id = chance.token()
         self._sequence = 0
         self._proven = -_SILENCE_SECONDS  # when the store last took a batch: it knows the producer
-        self._flights: dict[Batch, _Flight] = {}  # in order; those that failed stay until all settled
+        self._flights: dict[ProducerBatch, _Flight] = {}  # in order; those that failed stay until all settled
         self._running: set[asyncio.Task[None]] = set()
         self._failed = False  # something in flight failed: nothing new is sent until it was repeated
         self._flushed = -1.0  # batches born by then are due
@@ -150,7 +150,7 @@ class Producer:
         self._timer = None
         self._pump()
 
-    def _send(self, batch: Batch) -> None:
+    def _send(self, batch: ProducerBatch) -> None:
         flight = self._flights[batch] = _Flight(batch, self._sequence)
         self._sequence += 1
         self._start(self._fly(flight))

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from coldstore.shared.results import Receipt
-from jjq.client.batcher import Batch, Gather
+from jjq.client.batcher import Batcher, ProducerBatch
 
 _INTERNALS = frozenset(vars(concurrent.futures.Future[Receipt]()))
 
@@ -19,7 +19,7 @@ class Pushed:
 
     __slots__ = ("_batch", "_gather", "_index")
 
-    def __init__(self, gather: Gather, batch: Batch, index: int) -> None:
+    def __init__(self, gather: Batcher, batch: ProducerBatch, index: int) -> None:
         self._gather = gather
         self._batch = batch
         self._index = index
@@ -39,7 +39,7 @@ class Pushed:
         return self._batch.outcome(self._index)
 
 
-async def wait_done(gather: Gather, batch: Batch) -> None:
+async def wait_done(gather: Batcher, batch: ProducerBatch) -> None:
     """Return when all pushes of the batch are decided."""
     future = asyncio.get_running_loop().create_future()
     if gather.when_done(batch, partial(ring, future)):
@@ -60,7 +60,7 @@ class PushFuture(concurrent.futures.Future[Receipt]):
     up in `__getattr__`, which runs it then. A push cannot be cancelled.
     """
 
-    def __init__(self, gather: Gather, batch: Batch, index: int) -> None:
+    def __init__(self, gather: Batcher, batch: ProducerBatch, index: int) -> None:
         self._gather = gather
         self._batch = batch
         self._index = index

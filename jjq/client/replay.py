@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Replay:
+class AsyncReplay:
     """An asynchronous iterator of record batches; memory holds one of them at a time."""
 
     def __init__(

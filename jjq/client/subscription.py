@@ -75,14 +75,14 @@ class Cursor:
         return True
 
 
-class Subscription:
+class AsyncSubscription:
     """Iterate over it for elements, or over `batches()` for Arrow. Close it, or use it as a context manager."""
 
     def __init__(
         self,
         deliveries: Deliveries,
         clock: Clock,
-        on_close: Callable[[Subscription], None],
+        on_close: Callable[[AsyncSubscription], None],
         confirm_every: float | None = CONFIRM_EVERY_SECONDS,
     ) -> None:
         self._every = confirm_every

@@ -20,7 +20,7 @@ from hotstore.runner import ThreadRunner
 from jjq.addresses import split_address
 from jjq.limits import OPERATOR_SECONDS, PEER_SECONDS
 from jjq.remote.operator import RemoteOperator
-from jjq.remote.peer_connection import Place
+from jjq.remote.peer_connection import PeerAddress
 from jjq.remote.peer_store import PeerStore
 from jjq.remote.settings import ClientTls, RemoteSettings
 from jjq.server.operator import OperatorVerbs
@@ -76,10 +76,10 @@ class ClusterMembership:
         settings = RemoteSettings(PEER_SECONDS, self._settings.tls, direct=False, patient=False, service=PEER)
         return PeerStore(address, lambda: self._wire(address), settings, self._clock, self._chance)
 
-    def _wire(self, address: str) -> Place | None:
+    def _wire(self, address: str) -> PeerAddress | None:
         """Where the node at this address takes pushes of other nodes; None: not known, or nowhere."""
         there = [node for node in self.nodes.alive() if node.address == address and node.wire]
-        return Place(there[0].wire, there[0].id) if there else None
+        return PeerAddress(there[0].wire, there[0].id) if there else None
 
     def _operator(self, address: str) -> RemoteOperator:
         found = self._operators.get(address)

@@ -38,7 +38,7 @@ class _Line:
         self.waiting: deque[Waiting] = deque()
 
 
-class Joining:
+class PushJoiner:
     """Sends plain pushes by `send`, several in one call where that saves calls."""
 
     def __init__(self, send: Send) -> None:

@@ -26,17 +26,17 @@ Outcome: TypeAlias = Receipt | JjqError
 Settle: TypeAlias = Callable[[Outcome], None]
 
 
-class Place(NamedTuple):
+class PeerAddress(NamedTuple):
     """Where a node takes the pushes of others, and its name."""
 
     address: str
     node: str
 
 
-class Asking(Frames):
+class PeerConnection(Frames):
     """One connection. A push is sent once; whatever has no result when it breaks is of unknown outcome."""
 
-    def __init__(self, place: Place, seconds: float) -> None:
+    def __init__(self, place: PeerAddress, seconds: float) -> None:
         super().__init__(greeting_of(place.node))
         self.closed = False
         self._name = place.address
@@ -139,12 +139,12 @@ def _outcome(message: bytes) -> Outcome:
         return Unavailable(f"{error}; the outcome is unknown")
 
 
-class Wire:
+class PeerConnector:
     """The connection to one node, whenever there is one. `where` tells its place, if it has one."""
 
     def __init__(
         self,
-        where: Callable[[], Place | None],
+        where: Callable[[], PeerAddress | None],
         tls: Callable[[], ssl.SSLContext] | None,
         seconds: float,
         clock: Clock,
@@ -153,12 +153,12 @@ class Wire:
         self._tls = tls
         self._seconds = seconds
         self._clock = clock
-        self._asking: Asking | None = None
+        self._asking: PeerConnection | None = None
         self._trying: asyncio.Task[None] | None = None
         self._again = 0.0
         self._closed = False
 
-    def at_hand(self) -> Asking | None:
+    def at_hand(self) -> PeerConnection | None:
         """The connection, if it stands; if not, one is begun, unless that failed just now."""
         if self._asking is not None:
             if not self._asking.closed:
@@ -179,11 +179,11 @@ class Wire:
         finally:
             self._trying = None
 
-    async def _connect(self, place: Place) -> Asking:
+    async def _connect(self, place: PeerAddress) -> PeerConnection:
         host, port = split_address(place.address, "wire")
         tls = None if self._tls is None else self._tls()
         _, asking = await asyncio.get_running_loop().create_connection(
-            lambda: Asking(place, self._seconds),
+            lambda: PeerConnection(place, self._seconds),
             host,
             port,
             ssl=tls,

@@ -16,7 +16,7 @@ from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Unavailable
 from coldstore.shared.push import Push
 from coldstore.shared.results import Receipt
-from jjq.remote.peer_connection import Place, Settle, Wire
+from jjq.remote.peer_connection import PeerAddress, PeerConnector, Settle
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore, encode_push
 from sharding.routing.keyed_lock import KeyedLock
@@ -28,14 +28,14 @@ class PeerStore(RemoteStore):
     def __init__(
         self,
         address: str,
-        where: Callable[[], Place | None],
+        where: Callable[[], PeerAddress | None],
         settings: RemoteSettings,
         clock: Clock,
         chance: Chance,
     ) -> None:
         super().__init__(address, settings, clock=clock, chance=chance)
         tls: Callable[[], ssl.SSLContext] | None = None if settings.tls is None else settings.tls.context
-        self._wire = Wire(where, tls, settings.timeout_seconds, clock)
+        self._wire = PeerConnector(where, tls, settings.timeout_seconds, clock)
         self._queue_locks: KeyedLock[None] = KeyedLock()
 
     async def close(self) -> None:

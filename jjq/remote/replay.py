@@ -20,7 +20,7 @@ from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.batches import decode
 
 
-class Replay:
+class RemoteReplay:
     """One read of a range; what it has received makes the next request, if one is needed."""
 
     def __init__(self, link: Link, chance: Chance, request: pb.ReadRequest, seconds: float) -> None:

@@ -28,13 +28,13 @@ from coldstore.shared.results import BlockInfo, Loss, Popped, QueueInfo, Receipt
 from jjq.limits import CREDIT_BYTES, CREDIT_ELEMENTS, PAGE_ENTRIES, WAIT_SECONDS_MAX
 from jjq.remote.administration import RemoteAdministration
 from jjq.remote.channels import Lane, Link
-from jjq.remote.coalesce import Joining
+from jjq.remote.coalesce import PushJoiner
 from jjq.remote.ordered_pushes import OrderedPushes
-from jjq.remote.replay import Replay
+from jjq.remote.replay import RemoteReplay
 from jjq.remote.retry import Caller
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.streams import LaggingSubscribers, pop_streams, push_streams
-from jjq.remote.subscription import Subscription
+from jjq.remote.subscription import RemoteSubscription
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import convert
 from jjq.wire.batches import decode, encode, parse, queue_of
@@ -65,7 +65,7 @@ class RemoteStore(RemoteAdministration, PushTarget):
         self._plain = push_streams(self._link)
         self._pops = pop_streams(self._link)
         self._lagging = LaggingSubscribers()
-        self._joining = Joining(self._push_plain)
+        self._joining = PushJoiner(self._push_plain)
 
     async def __aenter__(self) -> Self:
         return self
@@ -321,7 +321,7 @@ class RemoteStore(RemoteAdministration, PushTarget):
         request = made(
             pb.ReadRequest, queue=queue, start=start, end=end or "", follow=follow, form=pb.FORM_ARROW
         )
-        return Replay(self._link, self._chance, request, self._settings.timeout_seconds).batches()
+        return RemoteReplay(self._link, self._chance, request, self._settings.timeout_seconds).batches()
 
     def subscribe(
         self,
@@ -330,9 +330,9 @@ class RemoteStore(RemoteAdministration, PushTarget):
         elements: int = CREDIT_ELEMENTS,
         nbytes: int = CREDIT_BYTES,
         batch_elements: int = 0,
-    ) -> Subscription:
+    ) -> RemoteSubscription:
         """Deliveries as they come, at most `elements` and `nbytes` of them ahead of the reader."""
-        return Subscription(
+        return RemoteSubscription(
             self._link,
             self._chance,
             subscriber,

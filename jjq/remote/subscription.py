@@ -33,14 +33,14 @@ Call = grpc.aio.StreamStreamCall[bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery(Popped):
+class RemoteDelivery(Popped):
     """Elements of a subscriber, still to be confirmed."""
 
     generation: int = 0  # which of the subscriber's moves it follows
     bytes: int = 0  # as the server counts them: by our own count, credit would be lost bit by bit
 
 
-class Subscription:
+class RemoteSubscription:
     """See the module's docstring. Open it with `async with`, or `close` it."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Subscription:
         self._credit = (elements, nbytes)
         self._owed = [0, 0]  # taken from the buffer, not yet allowed anew
         self._batch_elements = batch_elements
-        self._buffer: deque[Delivery] = deque()
+        self._buffer: deque[RemoteDelivery] = deque()
         self._next = 0
         self._wanted = -1  # confirmed by the user
         self._confirming: asyncio.TimerHandle | None = None
@@ -90,7 +90,7 @@ class Subscription:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Delivery:
+    async def __anext__(self) -> RemoteDelivery:
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="jjq-subscription")
         while not self._buffer:
@@ -102,7 +102,7 @@ class Subscription:
         await self._allow(delivery)
         return delivery
 
-    async def confirm(self, delivery: Delivery, offset: int | None = None) -> None:
+    async def confirm(self, delivery: RemoteDelivery, offset: int | None = None) -> None:
         """All of `delivery` was handled, or all before `offset`. Returns before it is durable: see `settled`.
 
         Sent a moment later, with what is confirmed until then: each costs a message, a sync and a reply.
@@ -155,13 +155,13 @@ class Subscription:
     def _confirmation(self) -> pb.Confirmation:
         return pb.Confirmation(offset=self._wanted, generation=self._server_generation)
 
-    async def _allow(self, delivery: Delivery) -> None:
+    async def _allow(self, delivery: RemoteDelivery) -> None:
         """Give credit back once enough of it is used up to be worth a message."""
         self._owe(delivery)
         if any(self._owed[i] * 2 > self._credit[i] > 0 for i in (0, 1)):
             await self._pay()
 
-    def _owe(self, delivery: Delivery) -> None:
+    def _owe(self, delivery: RemoteDelivery) -> None:
         self._owed[0] += delivery.batch.num_rows
         self._owed[1] += delivery.bytes
 
@@ -261,7 +261,9 @@ class Subscription:
                 raise Conflict(f"the server went from {self._next} to {message.position}: a gap")
             self._next = message.next
             nbytes = message.bytes or (batch.nbytes if self._credit[1] else 0)
-            self._buffer.append(Delivery(batch, message.position, message.next, self._generation, nbytes))
+            self._buffer.append(
+                RemoteDelivery(batch, message.position, message.next, self._generation, nbytes)
+            )
         self._changed.set()
         return dropped
 

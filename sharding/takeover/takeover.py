@@ -154,11 +154,11 @@ class TakeoverWorker:
 
     def _preserve(self, queue: HotQueue, registry: Registry) -> str:
         """Seal everything of the queue in the cold store. Returns the name of its state document."""
-        if queue.doubt is not None:
-            raise queue.doubt.with_traceback(None)
+        if queue.state.doubt is not None:
+            raise queue.state.doubt.with_traceback(None)
         cold = self._cold.open_queue(queue.name)
         reconcile(queue, cold, [subscriber.offset for subscriber in registry.of(queue).values()])
-        lost = queue.damage or queue.doubt
+        lost = queue.state.loss
         if lost is not None:
             raise DataLoss(f"{lost.message}; mend the journal of its node, it is kept")
         for block in queue.sealing:

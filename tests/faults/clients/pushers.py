@@ -11,8 +11,8 @@ import grpc
 
 import jjq.aio
 from coldstore.shared.errors import JjqError
-from jjq.client.client import Client
-from jjq.client.producer import Producer
+from jjq.client.client import AsyncClient
+from jjq.client.producer import AsyncProducer
 from jjq.client.push_future import Pushed
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.status import error_in
@@ -185,7 +185,7 @@ class LibraryPusher(Worker):
                 pipeline += 1
                 await self._produce(client, pipeline)
 
-    async def _produce(self, client: Client, pipeline: int) -> None:
+    async def _produce(self, client: AsyncClient, pipeline: int) -> None:
         """One producer, until one of its elements fails."""
         producer = client.producer(self.queue, linger=0.002, deadline=PATIENCE_SECONDS)
         waiting: deque[tuple[Operation, Pushed]] = deque()
@@ -203,7 +203,7 @@ class LibraryPusher(Worker):
         except JjqError:
             await self.pause()  # told about each element above
 
-    async def _push(self, producer: Producer, pipeline: int, place: int) -> tuple[Operation, Pushed]:
+    async def _push(self, producer: AsyncProducer, pipeline: int, place: int) -> tuple[Operation, Pushed]:
         number = self.numbers(1)[0]
         op = self.pen.invoke("push", self.queue, values=[number], pipeline=pipeline, place=place)
         return op, await producer.push(make_value(number, SIZES[self.dice(len(SIZES))]))

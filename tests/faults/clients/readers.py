@@ -10,7 +10,7 @@ import pyarrow as pa
 import jjq.aio
 from coldstore.shared.batch import elements
 from coldstore.shared.errors import JjqError
-from jjq.client.subscription import Subscription
+from jjq.client.subscription import AsyncSubscription
 from jjq.v1 import jjq_pb2 as pb
 from tests.faults.clients.worker import CALL_SECONDS, Worker, seen
 from tests.faults.history import Type, settled, type_of_call
@@ -65,7 +65,7 @@ class Streamer(Worker):
                 except JjqError:
                     await self.pause()
 
-    async def _read(self, subscription: Subscription, session: int) -> None:
+    async def _read(self, subscription: AsyncSubscription, session: int) -> None:
         at: int | None = None
         for n in range(10_000):
             if at is not None:  # asking for the next batch confirms this one, some time
@@ -82,7 +82,7 @@ class Streamer(Worker):
             if n % 8 == self.dice(8):
                 await self._confirm(subscription, at)
 
-    async def _next(self, subscription: Subscription) -> pa.RecordBatch | None:
+    async def _next(self, subscription: AsyncSubscription) -> pa.RecordBatch | None:
         """The next batch; None when it is time to stop. A wait that is broken off ends the session."""
         waiting = asyncio.create_task(subscription.next_batch())
         stopping = asyncio.create_task(self.stop.wait())
@@ -94,7 +94,7 @@ class Streamer(Worker):
             return None
         return waiting.result()
 
-    async def _confirm(self, subscription: Subscription, at: int) -> None:
+    async def _confirm(self, subscription: AsyncSubscription, at: int) -> None:
         op = self.pen.invoke("confirm", self.queue, sub=self.sub, offset=at)
         try:
             await subscription.confirm()

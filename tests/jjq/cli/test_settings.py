@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from coldstore.shared.errors import InvalidInput
 from hotstore.settings import HotSettings
-from jjq.cli.serve import serve
+from jjq.cli.operate.serve import serve
 from jjq.node.settings import Settings
 
 

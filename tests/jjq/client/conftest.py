@@ -11,7 +11,7 @@ import jjq
 from coldstore.shared.limits import MIB
 from hotstore.settings import HotSettings
 from jjq.client import producer, resumable_pop
-from jjq.client.client import Client
+from jjq.client.client import AsyncClient
 from tests.jjq.client.faulty import FaultyStore
 from tests.jjq.fakestore import FakeStore
 from tests.jjq.serving import hot_store, served
@@ -28,10 +28,10 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=["fake", "embedded", "remote"])
-async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Client]:
+async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AsyncClient]:
     """An asynchronous client: over the fake, over a store in process, and over a server."""
     if request.param == "fake":
-        async with Client(FakeStore()) as made:
+        async with AsyncClient(FakeStore()) as made:
             yield made
     elif request.param == "embedded":
         async with jjq.aio.open(tmp_path, settings=SMALL) as made:

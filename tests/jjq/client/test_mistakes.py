@@ -15,7 +15,7 @@ import pytest
 import jjq
 from coldstore.shared.errors import KINDS
 from coldstore.shared.limits import ELEMENT_BYTES_MAX, KIB
-from jjq.client.client import Client
+from jjq.client.client import AsyncClient
 from tests.jjq.client.conftest import SMALL
 from tests.jjq.client.test_surface import VERBS
 from tests.servers.jjq_server import JjqServer
@@ -85,7 +85,7 @@ def any_client(shared: jjq.Client) -> jjq.Client:
 def test_every_verb_answers_wrong_arguments_with_a_sentence(any_client: jjq.Client, verb: str) -> None:
     any_client.push("orders", [b"%d" % n for n in range(10)])
     right = RIGHT.get(verb, {})
-    for name in list(inspect.signature(getattr(Client, verb)).parameters)[1:]:
+    for name in list(inspect.signature(getattr(AsyncClient, verb)).parameters)[1:]:
         for wrong in WRONG:
             any_client.create_subscriber("orders", "x", "beginning")
             any_client.seek("orders/x", "beginning")

@@ -10,8 +10,8 @@ import pytest
 from coldstore.shared.chance import SeededChance
 from coldstore.shared.errors import Conflict, Exhausted, InvalidInput, JjqError, NotFound, Unavailable
 from coldstore.shared.limits import ELEMENT_BYTES_MAX
-from jjq.client.client import Client
-from jjq.client.producer import Producer
+from jjq.client.client import AsyncClient
+from jjq.client.producer import AsyncProducer
 from tests.jjq.client.faulty import FaultyStore, Mode, lost, until
 
 
@@ -20,8 +20,8 @@ async def written(store: Any, queue: str = "orders") -> list[Any]:
     return [value for batch in found for value in batch.column("value").to_pylist()]
 
 
-def a_producer(store: Any, queue: str = "orders", **more: Any) -> Producer:
-    return Client(store).producer(queue, **more)
+def a_producer(store: Any, queue: str = "orders", **more: Any) -> AsyncProducer:
+    return AsyncClient(store).producer(queue, **more)
 
 
 async def test_single_pushes_travel_together_and_each_gets_its_receipt(faulty: FaultyStore) -> None:
@@ -277,7 +277,7 @@ async def test_a_closed_producer_takes_no_more_and_has_written_all(faulty: Fault
 
 
 async def test_closing_the_client_flushes_its_producers(faulty: FaultyStore) -> None:
-    async with Client(faulty) as client:
+    async with AsyncClient(faulty) as client:
         await client.producer("orders", linger=60.0).push(b"a")
     assert await written(faulty) == [b"a"]
 

@@ -8,16 +8,16 @@ import pytest
 
 from coldstore.shared.batch import schema
 from coldstore.shared.errors import InvalidInput, NotFound
-from jjq.client.client import Client
+from jjq.client.client import AsyncClient
 
 
-async def prepared(client: Client, count: int = 5) -> None:
+async def prepared(client: AsyncClient, count: int = 5) -> None:
     await client.create_queue("orders", content="text")
     for n in range(count):
         await client.push("orders", [str(n)])
 
 
-async def test_a_replay_gives_a_range_as_record_batches(client: Client) -> None:
+async def test_a_replay_gives_a_range_as_record_batches(client: AsyncClient) -> None:
     await prepared(client)
     values = []
     async for batch in client.replay("orders", start="offset:1", end="last:1"):
@@ -25,7 +25,7 @@ async def test_a_replay_gives_a_range_as_record_batches(client: Client) -> None:
     assert values == ["1", "2", "3"]
 
 
-async def test_a_replay_becomes_a_table_and_a_data_frame(client: Client) -> None:
+async def test_a_replay_becomes_a_table_and_a_data_frame(client: AsyncClient) -> None:
     await prepared(client)
     table = await client.replay("orders").to_table()
     assert table.schema.equals(schema("text"))
@@ -34,14 +34,14 @@ async def test_a_replay_becomes_a_table_and_a_data_frame(client: Client) -> None
     assert list(frame["value"]) == ["3", "4"]
 
 
-async def test_an_empty_replay_has_columns_all_the_same(client: Client) -> None:
+async def test_an_empty_replay_has_columns_all_the_same(client: AsyncClient) -> None:
     await prepared(client, 0)
     table = await client.replay("orders").to_table()
     assert (table.num_rows, table.schema) == (0, schema("text"))
     assert await client.replay("orders").next() is None
 
 
-async def test_a_replay_that_follows_sees_what_is_pushed_meanwhile(client: Client) -> None:
+async def test_a_replay_that_follows_sees_what_is_pushed_meanwhile(client: AsyncClient) -> None:
     await prepared(client, 1)
     replay = client.replay("orders", follow=True)
     async with asyncio.timeout(20):
@@ -56,7 +56,7 @@ async def test_a_replay_that_follows_sees_what_is_pushed_meanwhile(client: Clien
         await client.replay("orders", follow=True).to_table()
 
 
-async def test_a_replay_may_be_left_in_the_middle(client: Client) -> None:
+async def test_a_replay_may_be_left_in_the_middle(client: AsyncClient) -> None:
     await prepared(client)
     replay = client.replay("orders")
     assert (await anext(replay)).column("offset")[0].as_py() == 0
@@ -71,7 +71,7 @@ async def test_a_replay_may_be_left_in_the_middle(client: Client) -> None:
     assert (await client.replay("orders").to_table()).num_rows == 5, "others are not concerned"
 
 
-async def test_a_replay_of_nothing_known_says_so(client: Client) -> None:
+async def test_a_replay_of_nothing_known_says_so(client: AsyncClient) -> None:
     with pytest.raises(NotFound, match="nope"):
         await client.replay("nope").next()
     await prepared(client)

@@ -11,21 +11,21 @@ import pytest
 
 import jjq
 from coldstore.shared.errors import Conflict, InvalidInput, JjqError, NotFound
-from jjq.client.client import Client
-from jjq.client.subscription import Subscription
+from jjq.client.client import AsyncClient
+from jjq.client.subscription import AsyncSubscription
 from tests.jjq.client.faulty import FaultyStore, lost, until
 from tests.servers.jjq_server import JjqServer
 from tests.servers.waiting import wait_until
 
 
-async def prepared(client: Client, count: int = 10) -> None:
+async def prepared(client: AsyncClient, count: int = 10) -> None:
     await client.create_queue("orders")
     await client.create_subscriber("orders", "s", "beginning")
     if count:
         await client.push("orders", [b"%d" % n for n in range(count)])
 
 
-async def take(subscription: Subscription, count: int) -> list[bytes | str]:
+async def take(subscription: AsyncSubscription, count: int) -> list[bytes | str]:
     async with asyncio.timeout(20):
         return [(await anext(subscription)).value for _ in range(count)]
 
@@ -34,18 +34,18 @@ def numbers(first: int, end: int) -> list[bytes]:
     return [b"%d" % n for n in range(first, end)]
 
 
-async def offset(client: Client) -> int:
+async def offset(client: AsyncClient) -> int:
     return (await client.get_subscriber("orders/s")).offset
 
 
-async def reached(client: Client, wanted: int) -> None:
+async def reached(client: AsyncClient, wanted: int) -> None:
     """Return when so much is confirmed."""
     async with asyncio.timeout(20):
         while await offset(client) != wanted:  # noqa: ASYNC110 - only asking tells
             await asyncio.sleep(0.01)
 
 
-async def test_elements_come_in_order_also_those_pushed_later(client: Client) -> None:
+async def test_elements_come_in_order_also_those_pushed_later(client: AsyncClient) -> None:
     await prepared(client)
     async with client.subscribe("orders/s") as subscription:
         assert await take(subscription, 10) == numbers(0, 10)
@@ -54,7 +54,7 @@ async def test_elements_come_in_order_also_those_pushed_later(client: Client) ->
         assert await waiting == numbers(10, 15)
 
 
-async def test_an_element_is_handled_when_the_next_one_is_asked_for(client: Client) -> None:
+async def test_an_element_is_handled_when_the_next_one_is_asked_for(client: AsyncClient) -> None:
     await prepared(client)
     async with client.subscribe("orders/s") as subscription:
         await take(subscription, 4)
@@ -66,7 +66,7 @@ async def test_an_element_is_handled_when_the_next_one_is_asked_for(client: Clie
         assert await take(subscription, 1) == numbers(5, 6)
 
 
-async def test_confirm_makes_what_was_given_durable_at_once(client: Client) -> None:
+async def test_confirm_makes_what_was_given_durable_at_once(client: AsyncClient) -> None:
     await prepared(client)
     async with client.subscribe(await client.get_subscriber("orders/s")) as subscription:
         await take(subscription, 7)
@@ -75,7 +75,7 @@ async def test_confirm_makes_what_was_given_durable_at_once(client: Client) -> N
     assert await offset(client) == 7
 
 
-async def test_batches_are_arrow_and_confirmed_one_after_the_other(client: Client) -> None:
+async def test_batches_are_arrow_and_confirmed_one_after_the_other(client: AsyncClient) -> None:
     await prepared(client)
     async with client.subscribe("orders/s") as subscription:
         assert (await anext(subscription)).value == b"0"
@@ -86,7 +86,7 @@ async def test_batches_are_arrow_and_confirmed_one_after_the_other(client: Clien
     assert await offset(client) == 10
 
 
-async def test_a_seek_moves_a_subscription_that_is_being_read(client: Client) -> None:
+async def test_a_seek_moves_a_subscription_that_is_being_read(client: AsyncClient) -> None:
     await prepared(client)
     async with client.subscribe("orders/s") as subscription:
         assert await take(subscription, 6) == numbers(0, 6)
@@ -100,7 +100,7 @@ async def test_a_seek_moves_a_subscription_that_is_being_read(client: Client) ->
         assert await offset(client) == 10
 
 
-async def test_a_confirmation_of_what_came_before_a_seek_does_not_undo_it(client: Client) -> None:
+async def test_a_confirmation_of_what_came_before_a_seek_does_not_undo_it(client: AsyncClient) -> None:
     await prepared(client)
     async with client.subscribe("orders/s") as subscription:
         await take(subscription, 9)
@@ -108,14 +108,14 @@ async def test_a_confirmation_of_what_came_before_a_seek_does_not_undo_it(client
     assert await offset(client) == 0
 
 
-async def test_reading_a_subscriber_that_is_not_there_fails(client: Client) -> None:
+async def test_reading_a_subscriber_that_is_not_there_fails(client: AsyncClient) -> None:
     await client.create_queue("orders")
     async with client.subscribe("orders/nobody") as subscription:
         with pytest.raises(NotFound):
             await take(subscription, 1)
 
 
-async def test_deleting_a_subscriber_ends_its_subscription(client: Client) -> None:
+async def test_deleting_a_subscriber_ends_its_subscription(client: AsyncClient) -> None:
     await prepared(client, 1)
     async with client.subscribe("orders/s") as subscription:
         assert await take(subscription, 1) == numbers(0, 1)
@@ -126,7 +126,7 @@ async def test_deleting_a_subscriber_ends_its_subscription(client: Client) -> No
             await waiting
 
 
-async def test_a_newer_subscription_ends_the_older_one(client: Client) -> None:
+async def test_a_newer_subscription_ends_the_older_one(client: AsyncClient) -> None:
     await prepared(client, 2)
     async with client.subscribe("orders/s") as older:
         assert await take(older, 1) == numbers(0, 1)
@@ -136,7 +136,7 @@ async def test_a_newer_subscription_ends_the_older_one(client: Client) -> None:
                 await take(older, 3)
 
 
-async def test_a_closed_subscription_gives_nothing_more(client: Client) -> None:
+async def test_a_closed_subscription_gives_nothing_more(client: AsyncClient) -> None:
     await prepared(client, 3)
     subscription = client.subscribe("orders/s")
     await take(subscription, 1)
@@ -146,7 +146,7 @@ async def test_a_closed_subscription_gives_nothing_more(client: Client) -> None:
         await take(subscription, 1)
 
 
-async def test_closing_the_client_ends_its_subscriptions(client: Client) -> None:
+async def test_closing_the_client_ends_its_subscriptions(client: AsyncClient) -> None:
     await prepared(client, 3)
     subscription = client.subscribe("orders/s")
     await take(subscription, 2)
@@ -157,7 +157,7 @@ async def test_closing_the_client_ends_its_subscriptions(client: Client) -> None
 
 
 async def test_what_is_read_ahead_is_bounded(faulty: FaultyStore) -> None:
-    client = Client(faulty)
+    client = AsyncClient(faulty)
     await client.create_subscriber("orders", "s", "beginning")
     for _ in range(30):
         await client.push("orders", [bytes(1 << 20)])
@@ -180,7 +180,7 @@ async def test_what_is_read_ahead_is_bounded(faulty: FaultyStore) -> None:
 
 
 async def test_an_error_of_a_confirmation_reaches_the_reader(faulty: FaultyStore) -> None:
-    client = Client(faulty)
+    client = AsyncClient(faulty)
     await prepared(client, 3)
     faulty.fail("confirm", lost("before"))
     async with client.subscribe("orders/s") as subscription:
@@ -190,7 +190,7 @@ async def test_an_error_of_a_confirmation_reaches_the_reader(faulty: FaultyStore
 
 
 async def test_confirmations_become_one_while_one_is_under_way(faulty: FaultyStore) -> None:
-    client = Client(faulty)
+    client = AsyncClient(faulty)
     await prepared(client, 0)
     gate = faulty.gates["confirm"] = asyncio.Event()
     async with client.subscribe("orders/s") as subscription:
@@ -205,7 +205,7 @@ async def test_confirmations_become_one_while_one_is_under_way(faulty: FaultySto
 
 
 async def test_what_is_handled_is_confirmed_by_time_though_the_consumer_asks_for_no_more(
-    client: Client,
+    client: AsyncClient,
 ) -> None:
     await prepared(client)
     async with client.subscribe("orders/s") as subscription:
@@ -214,14 +214,14 @@ async def test_what_is_handled_is_confirmed_by_time_though_the_consumer_asks_for
         assert await take(subscription, 1) == numbers(4, 5)
 
 
-async def test_a_consumer_that_never_waits_is_confirmed_by_time_as_well(client: Client) -> None:
+async def test_a_consumer_that_never_waits_is_confirmed_by_time_as_well(client: AsyncClient) -> None:
     await prepared(client, 3_000)
     async with client.subscribe("orders/s", confirm_every=0.001) as subscription:
         await take(subscription, 2_000)
         await reached(client, 1_999)
 
 
-async def test_without_a_time_only_confirm_confirms(client: Client) -> None:
+async def test_without_a_time_only_confirm_confirms(client: AsyncClient) -> None:
     await prepared(client)
     async with client.subscribe("orders/s", confirm_every=None) as subscription:
         await take(subscription, 10)
@@ -236,7 +236,7 @@ async def test_without_a_time_only_confirm_confirms(client: Client) -> None:
 
 
 @pytest.mark.parametrize("every", [0, -1.0, float("nan")])
-async def test_a_time_to_confirm_is_positive(client: Client, every: float) -> None:
+async def test_a_time_to_confirm_is_positive(client: AsyncClient, every: float) -> None:
     with pytest.raises(InvalidInput, match="confirm_every"):
         client.subscribe("orders/s", confirm_every=every)
 

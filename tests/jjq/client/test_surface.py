@@ -45,12 +45,12 @@ def test_a_name_that_is_not_public_is_missed_as_usual() -> None:
 
 
 def test_both_faces_have_the_same_verbs() -> None:
-    assert verbs(jjq.client.client.Client) == verbs(jjq.blocking.Client) == VERBS
+    assert verbs(jjq.client.client.AsyncClient) == verbs(jjq.blocking.Client) == VERBS
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_takes_the_same_arguments_in_both_faces_and_says_what_it_does(verb: str) -> None:
-    one, other = getattr(jjq.client.client.Client, verb), getattr(jjq.blocking.Client, verb)
+    one, other = getattr(jjq.client.client.AsyncClient, verb), getattr(jjq.blocking.Client, verb)
     assert inspect.signature(one).parameters == inspect.signature(other).parameters
     assert one.__doc__ == other.__doc__ != ""
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from coldstore.shared.errors import Conflict, InvalidInput, NotFound, OutOfRange
-from jjq.client.client import Client
+from jjq.client.client import AsyncClient
 
 
-async def test_two_subscribers_each_see_every_element(client: Client) -> None:
+async def test_two_subscribers_each_see_every_element(client: AsyncClient) -> None:
     await client.create_queue("orders")
     billing = await client.create_subscriber("orders", name="billing", start="beginning")
     audit = await client.create_subscriber("orders", name="audit", start="beginning")
@@ -26,7 +26,7 @@ async def test_two_subscribers_each_see_every_element(client: Client) -> None:
         assert await client.pop(subscriber, max=10) == []
 
 
-async def test_times_have_a_zone(client: Client) -> None:
+async def test_times_have_a_zone(client: AsyncClient) -> None:
     queue = await client.create_queue("orders")
     subscriber = await client.create_subscriber("orders", "s", "beginning")
     receipt = await client.push("orders", [b"a"])
@@ -37,7 +37,7 @@ async def test_times_have_a_zone(client: Client) -> None:
     assert receipt.timestamp.tzinfo is UTC
 
 
-async def test_peek_stays_and_pop_moves(client: Client) -> None:
+async def test_peek_stays_and_pop_moves(client: AsyncClient) -> None:
     await client.create_queue("orders")
     subscriber = await client.create_subscriber("orders", "s", "beginning")
     await client.push("orders", [b"a", b"b", b"c"])
@@ -48,7 +48,7 @@ async def test_peek_stays_and_pop_moves(client: Client) -> None:
     assert (await client.get_subscriber(subscriber)).offset == 3
 
 
-async def test_a_waiting_pop_gets_what_is_pushed_meanwhile(client: Client) -> None:
+async def test_a_waiting_pop_gets_what_is_pushed_meanwhile(client: AsyncClient) -> None:
     await client.create_queue("orders")
     subscriber = await client.create_subscriber("orders", "s")
     waiting = asyncio.create_task(client.pop(subscriber, max=10, wait=30.0))
@@ -56,7 +56,7 @@ async def test_a_waiting_pop_gets_what_is_pushed_meanwhile(client: Client) -> No
     assert [e.value for e in await waiting] == [b"a"]
 
 
-async def test_a_queue_is_found_by_name_and_by_subscriber(client: Client) -> None:
+async def test_a_queue_is_found_by_name_and_by_subscriber(client: AsyncClient) -> None:
     made = await client.create_queue("orders", content="json")
     subscriber = await client.create_subscriber("orders", "s")
     assert (await client.get_queue("orders")).id == made.id
@@ -65,7 +65,7 @@ async def test_a_queue_is_found_by_name_and_by_subscriber(client: Client) -> Non
     assert [found.id for found in await client.list_subscribers("orders")] == ["orders/s"]
 
 
-async def test_text_comes_back_as_text_and_tables_go_in_whole(client: Client) -> None:
+async def test_text_comes_back_as_text_and_tables_go_in_whole(client: AsyncClient) -> None:
     await client.create_queue("notes", content="text")
     await client.push("notes", ["ä", "b"])
     await client.push("notes", pa.table({"key": [b"k"], "value": ["c"]}))
@@ -73,7 +73,7 @@ async def test_text_comes_back_as_text_and_tables_go_in_whole(client: Client) ->
     assert [(e.key, e.value) for e in elements] == [(None, "ä"), (None, "b"), (b"k", "c")]
 
 
-async def test_the_same_identity_is_written_once(client: Client) -> None:
+async def test_the_same_identity_is_written_once(client: AsyncClient) -> None:
     await client.create_queue("orders")
     first = await client.push("orders", [b"a"], producer="p", sequence=0)
     again = await client.push("orders", [b"a"], producer="p", sequence=0)
@@ -81,7 +81,7 @@ async def test_the_same_identity_is_written_once(client: Client) -> None:
     assert (await client.get_queue("orders")).next_offset == 1
 
 
-async def test_a_conditional_push_is_written_only_there(client: Client) -> None:
+async def test_a_conditional_push_is_written_only_there(client: AsyncClient) -> None:
     await client.create_queue("orders")
     await client.push("orders", [b"a"], expected_offset=0)
     with pytest.raises(Conflict):
@@ -89,7 +89,7 @@ async def test_a_conditional_push_is_written_only_there(client: Client) -> None:
     assert (await client.get_queue("orders")).next_offset == 1
 
 
-async def test_seek_sleep_wakeup_and_delete(client: Client) -> None:
+async def test_seek_sleep_wakeup_and_delete(client: AsyncClient) -> None:
     await client.create_queue("orders")
     subscriber = await client.create_subscriber("orders", "s", "beginning")
     await client.push("orders", [b"a", b"b", b"c"])
@@ -105,7 +105,7 @@ async def test_seek_sleep_wakeup_and_delete(client: Client) -> None:
         await client.pop(subscriber)
 
 
-async def test_bad_requests_are_refused_with_the_error_that_says_what_to_do(client: Client) -> None:
+async def test_bad_requests_are_refused_with_the_error_that_says_what_to_do(client: AsyncClient) -> None:
     await client.create_queue("orders")
     subscriber = await client.create_subscriber("orders", "s")
     with pytest.raises(NotFound, match="nope"):
@@ -123,7 +123,7 @@ async def test_bad_requests_are_refused_with_the_error_that_says_what_to_do(clie
         await client.pop(subscriber, wait=-1)
 
 
-async def test_a_block_can_be_sealed(client: Client) -> None:
+async def test_a_block_can_be_sealed(client: AsyncClient) -> None:
     await client.create_queue("orders", block_seconds=60.0)
     await client.push("orders", [b"a"])
     blocks = await client.list_blocks("orders")
@@ -133,7 +133,7 @@ async def test_a_block_can_be_sealed(client: Client) -> None:
     assert [(block.first_offset, block.count) for block in stored] == [(0, 1)]
 
 
-async def test_settings_of_a_queue_can_be_changed_one_by_one(client: Client) -> None:
+async def test_settings_of_a_queue_can_be_changed_one_by_one(client: AsyncClient) -> None:
     await client.create_queue("orders", block_bytes=1 << 20, block_seconds=60.0)
     assert (await client.update_queue("orders", block_bytes=1 << 21)).block_bytes == 1 << 21
     changed = await client.update_queue("orders", block_seconds=5.0)
@@ -145,7 +145,7 @@ async def test_settings_of_a_queue_can_be_changed_one_by_one(client: Client) -> 
         await client.create_queue("orders", block_bytes=1 << 20)
 
 
-async def test_a_deleted_queue_is_gone_for_everybody_and_comes_back_whole(client: Client) -> None:
+async def test_a_deleted_queue_is_gone_for_everybody_and_comes_back_whole(client: AsyncClient) -> None:
     await client.create_queue("orders")
     await client.create_queue("others")
     subscriber = await client.create_subscriber("orders", "billing", "beginning")
@@ -180,13 +180,13 @@ async def test_a_deleted_queue_is_gone_for_everybody_and_comes_back_whole(client
     assert await client.undelete_queue("orders") == await client.get_queue("orders")
 
 
-async def test_what_is_not_there_can_be_neither_deleted_nor_brought_back(client: Client) -> None:
+async def test_what_is_not_there_can_be_neither_deleted_nor_brought_back(client: AsyncClient) -> None:
     for asking in (client.delete_queue("orders"), client.undelete_queue("orders"), client.seal("orders")):
         with pytest.raises(NotFound):
             await asking
 
 
-async def test_status_tells_how_the_store_is(client: Client) -> None:
+async def test_status_tells_how_the_store_is(client: AsyncClient) -> None:
     await client.create_queue("orders")
     [status] = await client.status()
     assert status.figures["queues"] == 1.0
@@ -195,7 +195,7 @@ async def test_status_tells_how_the_store_is(client: Client) -> None:
     assert (status.node, status.cold_error, status.error) == ("", "", "")
 
 
-async def test_closing_twice_is_allowed(client: Client) -> None:
+async def test_closing_twice_is_allowed(client: AsyncClient) -> None:
     closed: list[str] = []
     close = client._on_close
 

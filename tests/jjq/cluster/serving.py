@@ -12,7 +12,7 @@ import structlog
 from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import SystemClock
 from jjq.remote.operator import RemoteOperator
-from jjq.remote.peer_connection import Place
+from jjq.remote.peer_connection import PeerAddress
 from jjq.remote.peer_store import PeerStore
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore
@@ -64,9 +64,9 @@ class Cluster:
         """How nodes reach each other."""
         return PeerStore(address, lambda: self._wire(address), BETWEEN, SystemClock(), SystemChance())
 
-    def _wire(self, address: str) -> Place | None:
+    def _wire(self, address: str) -> PeerAddress | None:
         nodes = [node.registry.me for node in self.world.nodes.values()]
-        return next((Place(node.wire, node.id) for node in nodes if node.address == address), None)
+        return next((PeerAddress(node.wire, node.id) for node in nodes if node.address == address), None)
 
     def forwarded(self, name: str) -> float:
         """How many elements other nodes have pushed to a node by the wire between them."""

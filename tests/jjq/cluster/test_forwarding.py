@@ -9,8 +9,8 @@ import pytest
 
 from coldstore.shared.errors import Fenced, InvalidInput, Unavailable
 from hotstore.port import Receipt
-from jjq.client.client import Client
-from jjq.remote.peer_connection import Place
+from jjq.client.client import AsyncClient
+from jjq.remote.peer_connection import PeerAddress
 from jjq.remote.store import RemoteStore
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.services import PEER
@@ -83,7 +83,7 @@ async def test_what_is_wrong_with_a_forwarded_push_its_owner_says(nodes: Cluster
 
 
 async def test_where_the_wire_cannot_be_reached_pushes_go_over_grpc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Cluster, "_wire", lambda *_: Place("127.0.0.1:1", "b"))
+    monkeypatch.setattr(Cluster, "_wire", lambda *_: PeerAddress("127.0.0.1:1", "b"))
     async with cluster("ab") as nodes:
         await nodes.world.store.create_queue("q")
         nodes.world.own("q", "b")
@@ -190,7 +190,7 @@ async def test_pushes_in_flight_survive_a_move_in_order(nodes: Cluster) -> None:
 
 async def test_a_subscription_goes_direct_and_survives_moves(nodes: Cluster) -> None:
     store = await nodes.client("a")
-    client = Client(store)
+    client = AsyncClient(store)
     found: list[bytes] = []
 
     async def consume() -> None:

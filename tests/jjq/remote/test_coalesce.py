@@ -11,7 +11,7 @@ from coldstore.shared.errors import Exhausted, InvalidInput, Unavailable
 from coldstore.shared.push import Push
 from coldstore.shared.results import Receipt
 from jjq.limits import JOIN_BYTES_MAX, JOIN_CALLS, JOIN_PUSH_BYTES
-from jjq.remote.coalesce import Joining
+from jjq.remote.coalesce import PushJoiner
 from tests.jjq.serving import until
 
 
@@ -37,14 +37,14 @@ class Sender:
         return Receipt(first, len(values), 7, push.stage)
 
 
-def begun(joining: Joining, *values: bytes, queue: str = "q") -> list[asyncio.Task[Receipt]]:
+def begun(joining: PushJoiner, *values: bytes, queue: str = "q") -> list[asyncio.Task[Receipt]]:
     return [asyncio.create_task(joining.append(Push(queue, payload("bytes", [value])))) for value in values]
 
 
 async def test_what_comes_while_two_are_on_their_way_travels_together() -> None:
     # Given two calls that are on their way
     sender = Sender()
-    joining = Joining(sender)
+    joining = PushJoiner(sender)
     tasks = begun(joining, b"a", b"b", b"c", b"d", b"e")
     await until(lambda: len(sender.calls) == JOIN_CALLS)
     # When they end
@@ -59,7 +59,7 @@ async def test_what_comes_while_two_are_on_their_way_travels_together() -> None:
 async def test_one_after_the_other_is_a_call_each() -> None:
     sender = Sender()
     sender.gate.set()
-    joining = Joining(sender)
+    joining = PushJoiner(sender)
     for value in (b"a", b"b", b"c"):
         await joining.append(Push("q", payload("bytes", [value])))
     assert sender.calls == [[b"a"], [b"b"], [b"c"]]
@@ -67,7 +67,7 @@ async def test_one_after_the_other_is_a_call_each() -> None:
 
 async def test_queues_and_large_pushes_do_not_wait_for_others() -> None:
     sender = Sender()
-    joining = Joining(sender)
+    joining = PushJoiner(sender)
     large = bytes(JOIN_PUSH_BYTES + 1)
     tasks = begun(joining, b"a", b"b") + begun(joining, b"x", queue="r") + begun(joining, large)
     await until(lambda: len(sender.calls) == 4)
@@ -77,7 +77,7 @@ async def test_queues_and_large_pushes_do_not_wait_for_others() -> None:
 
 async def test_a_call_is_not_made_larger_than_is_good() -> None:
     sender = Sender()
-    joining = Joining(sender)
+    joining = PushJoiner(sender)
     value = bytes(JOIN_PUSH_BYTES // 2)
     tasks = begun(joining, *[value] * 400)
     await until(lambda: len(sender.calls) == JOIN_CALLS)
@@ -89,7 +89,7 @@ async def test_a_call_is_not_made_larger_than_is_good() -> None:
 
 async def test_wrong_input_fails_who_gave_it_and_nobody_else() -> None:
     sender = Sender()
-    joining = Joining(sender)
+    joining = PushJoiner(sender)
     sender.fails[b"d"] = InvalidInput("d is wrong", position=2)
     tasks = begun(joining, b"a", b"b", b"c", b"d", b"e")
     await until(lambda: len(sender.calls) == JOIN_CALLS)
@@ -102,7 +102,7 @@ async def test_wrong_input_fails_who_gave_it_and_nobody_else() -> None:
 @pytest.mark.parametrize("error", [Unavailable("unknown"), Exhausted("later", retry_after=3.0)])
 async def test_any_other_error_is_that_of_all_and_a_copy_for_each(error: Exception) -> None:
     sender = Sender()
-    joining = Joining(sender)
+    joining = PushJoiner(sender)
     sender.fails[b"d"] = error
     tasks = begun(joining, b"a", b"b", b"c", b"d")
     await until(lambda: len(sender.calls) == JOIN_CALLS)
@@ -119,7 +119,7 @@ async def test_any_other_error_is_that_of_all_and_a_copy_for_each(error: Excepti
 
 async def test_who_no_longer_waits_is_not_sent() -> None:
     sender = Sender()
-    joining = Joining(sender)
+    joining = PushJoiner(sender)
     tasks = begun(joining, b"a", b"b", b"c", b"d")
     await until(lambda: len(sender.calls) == JOIN_CALLS)
     tasks[2].cancel()
@@ -131,7 +131,7 @@ async def test_who_no_longer_waits_is_not_sent() -> None:
 
 async def test_a_call_that_is_broken_off_lets_the_next_ones_go() -> None:
     sender = Sender()
-    joining = Joining(sender)
+    joining = PushJoiner(sender)
     tasks = begun(joining, b"a", b"b", b"c")
     await until(lambda: len(sender.calls) == JOIN_CALLS)
     tasks[0].cancel()
@@ -143,7 +143,7 @@ async def test_a_call_that_is_broken_off_lets_the_next_ones_go() -> None:
 async def test_who_leaves_while_the_common_call_is_under_way_fails_nobody_else() -> None:
     # Given three pushes that travel together
     sender = Sender()
-    joining = Joining(sender)
+    joining = PushJoiner(sender)
     tasks = begun(joining, b"a", b"b", b"c", b"d", b"e")
     await until(lambda: len(sender.calls) == JOIN_CALLS)
     sender.later.clear()
@@ -160,7 +160,7 @@ async def test_who_leaves_while_the_common_call_is_under_way_fails_nobody_else()
 async def test_pushes_of_another_schema_travel_in_a_call_of_their_own() -> None:
     # Given bytes, text and bytes again, that wait for a queue
     sender = Sender()
-    joining = Joining(sender)
+    joining = PushJoiner(sender)
     tasks = begun(joining, b"a", b"b", b"c")
     await until(lambda: len(sender.calls) == JOIN_CALLS)
     tasks.append(asyncio.create_task(joining.append(Push("q", payload("text", ["t"])))))

@@ -13,7 +13,7 @@ from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import ManualClock, SystemClock
 from coldstore.shared.errors import Unavailable
 from hotstore.port import Push, Receipt
-from jjq.remote.peer_connection import Place
+from jjq.remote.peer_connection import PeerAddress
 from jjq.remote.peer_store import PeerStore
 from jjq.remote.settings import RemoteSettings
 from jjq.server.loop_steps import Turns
@@ -58,7 +58,7 @@ async def far(fake: Served) -> AsyncIterator[Far]:
     made = Far(fake, listener, None, clock)  # type: ignore[arg-type]
     made.peer = PeerStore(
         fake.server.address,
-        lambda: Place(made.address, "b") if made.address else None,
+        lambda: PeerAddress(made.address, "b") if made.address else None,
         SETTINGS,
         clock,
         SystemChance(),

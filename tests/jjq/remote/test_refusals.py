@@ -15,7 +15,7 @@ from coldstore.shared.clock import SystemClock
 from coldstore.shared.deadline import within
 from coldstore.shared.errors import Exhausted, Unavailable
 from coldstore.shared.push import Push
-from jjq.client.client import Client
+from jjq.client.client import AsyncClient
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore
 from tests.jjq.fakestore import FakeStore
@@ -82,8 +82,11 @@ PUSHES: dict[str, Callable[[RemoteStore], Awaitable[Any]]] = {
 @pytest.fixture
 async def full() -> AsyncIterator[Served]:
     async with served(Full(), remote=HASTY) as all_of_it:
-        await all_of_it.remote.create_queue("orders")
-        await all_of_it.remote.create_subscriber("orders", "x", "beginning")
+        async with RemoteStore(
+            all_of_it.server.address
+        ) as patient:  # the first call of a process takes longest
+            await patient.create_queue("orders")
+            await patient.create_subscriber("orders", "x", "beginning")
         yield all_of_it
 
 
@@ -154,7 +157,7 @@ async def test_a_producer_tells_the_refusal_whichever_time_runs_out_first(
     monkeypatch.setattr("jjq.client.producer._ATTEMPT_SECONDS", 0.5)
     remote = RemoteSettings(timeout_seconds=30.0 if deadline < 1 else 0.5)
     async with RemoteStore(full.server.address, remote) as store:
-        client = Client(store, clock=SystemClock(), chance=SystemChance())
+        client = AsyncClient(store, clock=SystemClock(), chance=SystemChance())
         full.store.full = True
         producer = client.producer("orders", deadline=deadline)
         pushed = await producer.push(b"a")

@@ -12,7 +12,7 @@ from coldstore.shared.batch import payload
 from coldstore.shared.errors import Conflict, NotFound, Unavailable
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore
-from jjq.remote.subscription import Delivery, Subscription
+from jjq.remote.subscription import RemoteDelivery, RemoteSubscription
 from jjq.server.server import serve
 from jjq.server.settings import ServerSettings
 from jjq.v1 import jjq_pb2 as pb
@@ -31,7 +31,7 @@ async def filled(jjq: Served, count: int = 10) -> None:
         await jjq.remote.push("orders", numbers(0, count))
 
 
-async def take(subscription: Subscription, count: int) -> tuple[list[int], Delivery]:
+async def take(subscription: RemoteSubscription, count: int) -> tuple[list[int], RemoteDelivery]:
     """At least `count` elements, and the last delivery."""
     seen: list[int] = []
     async for delivery in subscription:

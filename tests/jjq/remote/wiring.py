@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from coldstore.shared.clock import ManualClock
 from coldstore.shared.errors import JjqError
 from coldstore.shared.results import Receipt
-from jjq.remote.peer_connection import Asking, Place, Wire
+from jjq.remote.peer_connection import PeerAddress, PeerConnection, PeerConnector
 from jjq.remote.settings import ClientTls
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.convert import receipt_out
@@ -108,17 +108,17 @@ class Caller:
         self.address = address
         self.asked = 0  # for the address
         self.clock = ManualClock()
-        self.wire = Wire(self._where, None if tls is None else tls.context, seconds, self.clock)
+        self.wire = PeerConnector(self._where, None if tls is None else tls.context, seconds, self.clock)
 
-    def _where(self) -> Place | None:
+    def _where(self) -> PeerAddress | None:
         self.asked += 1
-        return Place(self.address, "here") if self.address else None
+        return PeerAddress(self.address, "here") if self.address else None
 
     @property
     def trying(self) -> bool:
         return self.wire._trying is not None
 
-    async def connected(self) -> Asking:
+    async def connected(self) -> PeerConnection:
         await until(self.wire.at_hand)
         asking = self.wire.at_hand()
         assert asking is not None
@@ -141,7 +141,7 @@ async def calling(address: str, seconds: float = LONG, tls: ClientTls | None = N
 
 
 @asynccontextmanager
-async def together(seconds: float = LONG) -> AsyncIterator[tuple[Node, Caller, Asking]]:
+async def together(seconds: float = LONG) -> AsyncIterator[tuple[Node, Caller, PeerConnection]]:
     """A node by hand and a connection to it."""
     async with started() as node, calling(node.address, seconds) as caller:
         yield node, caller, await caller.connected()

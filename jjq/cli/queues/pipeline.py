@@ -14,8 +14,7 @@ from cyclopts import App, Parameter
 
 from jjq.cli import exits
 from jjq.cli.connection import Flag, Json
-from jjq.cli.output import bytes_text, note, print_fields, print_json, print_table
-from jjq.cli.progress import progress
+from jjq.cli.output import bytes_text, note, print_fields, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -166,7 +165,7 @@ def verify(*queues: str, job: Job, json: Json = False) -> int:
     json
         Print the findings as JSON.
     """
-    from jjq.cli.verify import exit_code, print_reports
+    from jjq.cli.operate.verify import exit_code, print_reports
 
     with job.session("verify") as spark, progress("verify", None, unit="sections") as bar:
         from jjq.spark.jobs.verify import verify_store
@@ -215,7 +214,7 @@ def import_(
     json
         Print what was imported as JSON.
     """
-    from jjq.cli.sizes import size
+    from jjq.cli.output import parse_size
 
     with job.session("import", new=True) as spark, _bars("import") as bars:
         from jjq.spark.jobs.bulk_import import import_history
@@ -228,7 +227,7 @@ def import_(
             queue,
             **asdict(columns),
             content=content,
-            block_bytes=size(block_bytes, "--block-bytes"),
+            block_bytes=parse_size(block_bytes, "--block-bytes"),
             block_seconds=block_seconds,
             idle=idle,
             s3=job.s3,

@@ -11,8 +11,16 @@ from cyclopts import App, Parameter
 from coldstore.shared.errors import InvalidInput
 from jjq.cli import exits
 from jjq.cli.connection import HERE, AsJson, Connection, Flag
-from jjq.cli.output import agreed, bytes_text, note, print_fields, print_json, print_table, time_text
-from jjq.cli.sizes import size
+from jjq.cli.output import (
+    agreed,
+    bytes_text,
+    note,
+    parse_size,
+    print_fields,
+    print_json,
+    print_table,
+    time_text,
+)
 
 if TYPE_CHECKING:
     from hotstore.port import BlockInfo, Deletion, QueueInfo
@@ -51,7 +59,10 @@ def create(
     """
     with at.open() as client:
         found = client.create_queue(
-            name, content=content, block_bytes=size(block_bytes, "--block-bytes"), block_seconds=block_seconds
+            name,
+            content=content,
+            block_bytes=parse_size(block_bytes, "--block-bytes"),
+            block_seconds=block_seconds,
         )
     _show(found, json)
 
@@ -176,7 +187,7 @@ def set_(
     """
     with at.open() as client:
         found = client.update_queue(
-            queue, block_bytes=size(block_bytes, "--block-bytes"), block_seconds=block_seconds
+            queue, block_bytes=parse_size(block_bytes, "--block-bytes"), block_seconds=block_seconds
         )
     _show(found, json)
 

@@ -8,8 +8,7 @@ from cyclopts import App, Parameter
 
 from jjq.cli import exits
 from jjq.cli.connection import HERE, AsJson, Connection, Flag
-from jjq.cli.output import agreed, bytes_text, note, print_json, print_table
-from jjq.cli.progress import progress
+from jjq.cli.output import agreed, bytes_text, note, print_json, print_table, progress
 from sharding.limits import PLAN_MOVES_MAX
 
 if TYPE_CHECKING:

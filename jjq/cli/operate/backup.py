@@ -12,8 +12,7 @@ from cyclopts import Parameter
 
 from jjq.cli import exits
 from jjq.cli.connection import Flag, Json
-from jjq.cli.output import bytes_text, note, print_json, print_table
-from jjq.cli.progress import Bar, progress
+from jjq.cli.output import Bar, bytes_text, note, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from coldstore.backup import Copied, Copying

@@ -12,9 +12,8 @@ from cyclopts import Parameter
 
 from coldstore.shared.errors import InvalidInput
 from jjq.cli.connection import HERE, Connection, Json
-from jjq.cli.elements import from_json
-from jjq.cli.output import note, print_json, time_text
-from jjq.cli.progress import Bar, progress
+from jjq.cli.output import Bar, note, print_json, progress, time_text
+from jjq.cli.queues.elements import from_json
 
 if TYPE_CHECKING:
     from hotstore.port import Receipt

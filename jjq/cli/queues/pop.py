@@ -8,8 +8,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from jjq.cli.connection import HERE, Connection, Json
-from jjq.cli.elements import choose_form, print_elements
-from jjq.cli.progress import progress
+from jjq.cli.output import progress
+from jjq.cli.queues.elements import choose_form, print_elements
 
 Values = Annotated[bool, Parameter(name="--values", negative=())]
 Max = Annotated[int, Parameter(name=["--max", "-n"])]

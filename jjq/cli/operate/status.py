@@ -12,8 +12,7 @@ from coldstore.shared.clock import Clock, SystemClock
 from coldstore.shared.errors import InvalidInput, Unavailable
 from jjq.cli import exits
 from jjq.cli.connection import HERE, AsJson, Connection
-from jjq.cli.output import note, print_json, print_table, table_of
-from jjq.cli.samples import (
+from jjq.cli.operate.samples import (
     NODE_COLUMNS,
     QUEUE_COLUMNS,
     Sample,
@@ -23,6 +22,7 @@ from jjq.cli.samples import (
     node_row,
     queue_row,
 )
+from jjq.cli.output import note, print_json, print_table, table_of
 
 if TYPE_CHECKING:
     from jjq.remote.settings import ClientTls

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from cyclopts import App
 
 from jjq.cli.connection import HERE, AsJson, Connection, Flag
+from jjq.cli.operate.samples import duration_text
+from jjq.cli.operate.shard import carry_out, show_plan
 from jjq.cli.output import bytes_text, print_fields, print_json, print_table
-from jjq.cli.samples import duration_text
-from jjq.cli.shard import carry_out, show_plan
 
 if TYPE_CHECKING:
     from sharding.ports import NodeState

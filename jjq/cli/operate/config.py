@@ -9,8 +9,8 @@ from cyclopts import App, Parameter
 
 from coldstore.shared.errors import InvalidInput
 from jjq.cli.connection import AsJson
+from jjq.cli.operate.serve import serve
 from jjq.cli.output import print_json, print_table
-from jjq.cli.serve import serve
 
 app = App(name="config", help="Look at the settings of a server.")
 

@@ -1,0 +1,12 @@
+"""Commands of users, who push and read elements.
+
+    queue        `jjq queue …` and `jjq blocks`: create, list, describe, change, seal, delete
+    subscriber   `jjq subscriber …`: create, list, describe, seek, sleep, wake up, delete
+    push         `jjq push`: from arguments, a file or standard input
+    pop          `jjq pop`, `peek`, `tail` and `replay`
+    elements     elements as text, and text as elements
+    pipeline     `jjq pipeline …`: jobs on Spark
+    bench        `jjq bench`: how quick a server is
+
+Each file defines the commands and nothing that others need, but for elements.
+"""
