@@ -237,7 +237,7 @@ def _is_open(settings: QueueSettings | None) -> TypeGuard[QueueSettings]:
 def _usable(settings: QueueSettings) -> QueueSettings:
     """`settings` if the queue may be used, else why not."""
     if settings.deleted is not None:
-        raise NotFound(deletion.told(settings))
+        raise NotFound(deletion.describe_deletion(settings))
     if settings.importing is not None:
         raise Conflict(
             f"queue {settings.name} is being imported: wait for that, or run the import again if it was broken off"

@@ -101,9 +101,8 @@ class Engine:
         self._alone = owners is None
         self.registry = Registry(cold, self.committer, runners.load, clock, self.usage, owners)
         self.blocks = HotBlocks(settings.hot_bytes_max, runners.load, clock, lambda: self.committer.groups)
-        self.sealer = Sealer(self.registry.of, self.blocks, self.committer, runners.seal, clock)
-        self.registry.on_grown = self.sealer.grown
-        self.sealer.on_sealed = self.registry.blocks_changed
+        self.sealer = Sealer(self.registry, self.blocks, self.committer, runners.seal, clock)
+        self.registry.sealer = self.sealer
         self.checkpointer = Checkpointer(self.registry, self.committer, journal, settings.segment_bytes)
         self.departures = Departures(self.registry, self.committer, self.sealer, self.blocks, MOVE_BYTES)
         self.relational = relational(self.registry)
@@ -166,7 +165,7 @@ class Engine:
         if background:
             exposed = {each.name for each in said.exposed} if said is not None else set()
             for queue in list(self.registry.queues.values()):
-                if queue.doubt is not None or queue.name in exposed:
+                if queue.state.doubt is not None or queue.name in exposed:
                     self.registry.open_soon(queue.name)  # which says what is missing, before anybody asks
             self.maintenance.start()
             self._warming = asyncio.create_task(self._warm(), name="jjq-warm")
@@ -272,8 +271,7 @@ class Engine:
     def _is_sealed(self) -> bool:
         """Whether nothing that was acknowledged is in the journal alone; where that is in doubt, it is not."""
         return not any(
-            len(queue.tail) or queue.sealing or queue.damage or queue.doubt
-            for queue in self.registry.queues.values()
+            len(queue.tail) or queue.sealing or queue.state.loss for queue in self.registry.queues.values()
         )
 
     async def _last_extent(self) -> Extent | None:

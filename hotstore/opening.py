@@ -21,9 +21,9 @@ from hotstore.journal.disk import RealDisk
 from hotstore.journal.disk_journal import DiskJournal
 from hotstore.journal.port import Journal
 from hotstore.journal.witness import Witness
-from hotstore.memory import use_quick_pool
 from hotstore.queue.owners import Owners
 from hotstore.queue.registry import Registry
+from hotstore.runner import use_quick_pool
 from hotstore.settings import HotSettings
 from hotstore.store import HotStore
 

@@ -1,18 +1,23 @@
-"""Where blocking work runs: in threads of its own, or inline where a simulation wants one thread."""
+"""How the process runs: blocking work in threads of its own (or inline, for a simulation), and Arrow's allocator."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
+
+import pyarrow as pa
 
 T = TypeVar("T")
 
-_NICENESS = 19
+_NICENESS: Final = 19
+# A replay frees a block every quarter of a second. If jemalloc kept those for its default of one second, they would be
+# more than the budget for loaded blocks.
+_DECAY_MS: Final = 10
 
 
 class Runner(Protocol):
@@ -54,3 +59,14 @@ def _step_back() -> None:
     """
     with suppress(AttributeError, OSError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+
+
+def use_quick_pool(environment: Mapping[str, str]) -> None:
+    """Let Arrow allocate with jemalloc where it has it, unless the user chose an allocator.
+
+    Arrow's default, mimalloc, returns pages to the kernel at once and pays for them again at the next batch: a push of
+    1,000 × 100 B that stays in memory cost 0.6 ms with it, 0.15 ms with jemalloc.
+    """
+    if "ARROW_DEFAULT_MEMORY_POOL" not in environment and "jemalloc" in pa.supported_memory_backends():
+        pa.set_memory_pool(pa.jemalloc_memory_pool())
+        pa.jemalloc_set_decay_ms(_DECAY_MS)

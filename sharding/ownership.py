@@ -1,4 +1,4 @@
-"""The `Ownership` of a node: who serves what, asked and changed by the router and the operator (ports.py)."""
+"""The `Ownership` of a node (ports.py): which node serves a queue. The router asks it, the operator changes it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = logging.getLogger("jjq.sharding")
 
 
 class NodeOwnership:
-    """See ports.Ownership."""
+    """`ports.Ownership`, by the documents on object storage and the engine of this node."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class NodeOwnership:
         self._moves: SingleFlight[tuple[str, str], Shards] = SingleFlight(_log_move)  # by queue and target
 
     def start(self) -> None:
-        """After a start the journal says what is ours; what else the documents say is read on the side."""
+        """After a start the journal says which queues are ours. Their documents are read in the background."""
         self._learning = asyncio.create_task(self._learn(), name="jjq-learn")
 
     async def close(self) -> None:
@@ -77,10 +77,10 @@ class NodeOwnership:
 
     def owns(self, queue: str) -> bool:
         found = self._engine.registry.queues.get(queue)
-        return found is not None and found.gate is None and found.barred is None
+        return found is not None and found.state.is_held
 
     def held(self) -> Mapping[str, Shards]:
-        """Queues that the journal names are ours; what else their documents say is known once they were read."""
+        """The queues that the journal names are ours. The rest of a document is known once it was read."""
         held = self._claims.held
         return {
             queue.name: self._claims.known.get(queue.name)
@@ -160,7 +160,7 @@ class NodeOwnership:
                 f"{len(lost)} queues ({shown}…); bring its disk back, or accept the loss"
             )
         if found.tenure.state == "open" and await self._runner.run(lambda: self._watch.end(found)) is None:
-            raise Conflict(f"node {node} gave a sign of life, or another node takes over: look again")
+            raise Conflict(f"node {node} is alive after all, or another node takes over from it: look again")
         if journal == "s3":
             moved = await self._runner.run(lambda: self._takeovers.take(node))
             return Takeover(node, journal, tuple(moved), ())
@@ -184,7 +184,7 @@ class NodeOwnership:
         return found
 
     def _owned_by(self, node: str) -> list[StoredShards]:
-        """The documents of all queues of a node; reads those of all queues there are."""
+        """The documents of all queues of a node. Reads the documents of all queues of the store."""
         objects = self._claims.objects
         with ThreadPoolExecutor(TAKERS, "jjq-owned") as pool:
             found = pool.map(lambda name: shards.read(objects, name), self._cold.queue_names())
@@ -204,11 +204,11 @@ class NodeOwnership:
                 shards.swap(self._claims.objects, found, new)
             except Conflict:
                 raise Fenced(
-                    f"queue {found.shards.name} changes hands at the moment: take over again"
+                    f"queue {found.shards.name} is moving to another node now: take over again"
                 ) from None
             moved.append(found.shards.name)
         return moved, lost
 
 
 def _log_move(move: tuple[str, str], error: BaseException) -> None:
-    log.info("move of queue %s to node %s: %s", *move, error)
+    log.info("queue %s was not moved to node %s: %s", *move, error)

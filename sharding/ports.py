@@ -2,8 +2,8 @@
 
 `Ownership`    who serves a queue, on this node; changes it. The router and the operator's commands ask it. Safety rests
                on it. What it answers without `await` is a look-up in memory. Tests of the router fake it
-`Operations`   the verbs of jjq.v1.Operator. `NodeOperator` has them for one node, `ClusterOperator` for all, and the
-               client for whoever calls from outside
+`Operations`   the verbs of jjq.v1.Operator. `NodeOperator` has them for one node, `ClusterOperator` for all nodes, and
+               the client for callers outside the cluster
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from sharding.documents.tenure import JournalKind
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Elements of a queue that a takeover cannot recover: acknowledged, and on a disk that is away."""
+    """Elements of a queue that a takeover cannot recover: acknowledged, and on a disk that cannot be reached."""
 
     queue: str
-    first: int  # the first offset that is not in the cold store; what lay behind it is not known
+    first: int  # the first offset that is not in the cold store; how many elements followed is not known
 
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """What became of a dead node's queues."""
+    """The outcome of a takeover from a dead node."""
 
     node: str
     journal: JournalKind
@@ -41,7 +41,7 @@ class Takeover:
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """A node, and whether it gives signs of life."""
+    """A node, and whether it is alive."""
 
     node: Node
     alive: bool
@@ -61,7 +61,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A shard, and where it shall be."""
+    """A shard, and the node that it should move to."""
 
     shard: Shard
     to: str
@@ -78,14 +78,14 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Moves, the heaviest first, and what they lead to."""
+    """Moves, the heaviest first; and the share of each node before and after."""
 
     moves: tuple[Move, ...]
     shares: tuple[Share, ...]
 
 
 class Ownership(Protocol):
-    """Who serves what, on this node. Errors are those of coldstore.shared.errors."""
+    """Port: which node serves a queue, as this node sees it. Errors are those of coldstore.shared.errors."""
 
     @property
     def node(self) -> str:
@@ -105,15 +105,15 @@ class Ownership(Protocol):
         ...
 
     async def acquire(self, queue: str) -> QueueInfo:
-        """Serve a queue that is ours by its document, or nobody's. `Fenced` names the owner otherwise."""
+        """Serve a queue that is ours by its document, or nobody's. Otherwise `Fenced` names the owner."""
         ...
 
     async def expect(self, queue: str) -> None:
-        """Look at the queue's history in advance: it is about to be handed over to this node."""
+        """Read the list of the queue's blocks in advance: the queue is about to be handed over to this node."""
         ...
 
     async def hand_over(self, queue: str, to: str) -> Shards:
-        """Give a queue of ours to node `to`: nothing is lost, pushes wait meanwhile. Repeating is safe.
+        """Give a queue of ours to node `to`. Nothing is lost; pushes wait meanwhile. Repeating is safe.
 
         Returns the new document; its state is complete, `to` serves at its first request or `acquire`.
         `Fenced` if the queue is not ours, `NotFound` if `to` never joined, `Unavailable` if it cannot be
@@ -129,7 +129,7 @@ class Ownership(Protocol):
         ...
 
     async def take_over(self, node: str, *, accept_loss: bool = False) -> Takeover:
-        """Serve the queues of a dead node here. With the object-storage journal it happens by itself.
+        """Serve the queues of a dead node here. If its journal is on object storage, that happens by itself.
 
         `Conflict` while the node is alive, and, with the disk journal, unless `accept_loss`.
         """
@@ -140,11 +140,11 @@ class Ownership(Protocol):
         ...
 
     def read_history(self, queue: str, start: int, end: int) -> AsyncIterator[pa.RecordBatch]:
-        """Elements `start`..`end` from the cold store, whoever owns the queue; `OutOfRange` beyond it."""
+        """Elements `start`..`end` from the cold store, also of other nodes' queues. `OutOfRange` if not there."""
         ...
 
     async def list_history(self, queue: str) -> list[BlockInfo]:
-        """The blocks in the cold store as they are now, whoever owns the queue."""
+        """The blocks in the cold store as they are now, also of queues of other nodes."""
         ...
 
 
@@ -170,7 +170,7 @@ class Operations(Protocol):
         ...
 
     async def prepare(self, queue: str) -> None:
-        """The queue is about to be moved here: look at it, so that the move is quicker. Changes nothing."""
+        """The queue is about to be moved to this node: read it now, so that the move is quicker. Changes nothing."""
         ...
 
     async def split(self, queue: str, parts: int = 0, *, dry_run: bool = False) -> list[Shard]: ...

@@ -109,7 +109,7 @@ def begin(
             there = queue_settings.decode(found.data, key)
             if there.deleted is not None:
                 raise Conflict(
-                    f"{deletion.told(there)}; import under another name, or create the queue first"
+                    f"{deletion.describe_deletion(there)}; import under another name, or create the queue first"
                 )
             _check_same(there, wanted, required)
             ticket = _take_over(objects, there, token) or _begin_in(objects, there, token, idle)

@@ -89,7 +89,7 @@ def undelete(objects: ObjectStore, name: str, now_us: int) -> QueueSettings:
     return change(objects, name, restored)
 
 
-def told(settings: QueueSettings) -> str:
+def describe_deletion(settings: QueueSettings) -> str:
     """What became of a deleted queue, and what can be done about it."""
     deleted = settings.deleted
     if deleted is None or deleted.files == "gone":
@@ -117,8 +117,8 @@ def check_free(settings: QueueSettings, now_us: int) -> None:
     free_us = deleted.gone_us + round(NAME_REST_SECONDS * _US)
     if deleted.files != "gone":
         raise Conflict(
-            f"{told(settings)}; its name is free about {NAME_REST_SECONDS / 3600:g} h after its files are removed. "
-            f"Until then choose another name"
+            f"{describe_deletion(settings)}; its name is free about {NAME_REST_SECONDS / 3600:g} h after its files are "
+            f"removed. Until then choose another name"
         )
     if now_us < free_us:
         raise Conflict(

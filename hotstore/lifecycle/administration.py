@@ -81,7 +81,7 @@ class Administration:
             self._committer, lambda: [records.rows(records.QUEUES, [queue.row()])], queue=queue
         )
         self._registry.changed_queues.add(queue)
-        self._sealer.grown(queue)  # it may be full by the new size
+        self._sealer.seal_due(queue)  # it may be full by the new size
         return queue.info()
 
     async def delete(self, name: str, grace_seconds: float | None, dry_run: bool) -> Deletion:
@@ -137,7 +137,7 @@ class Administration:
             else:
                 await self._departures.stay(queue)
             raise
-        await self._departures.leave(queue, NotFound(deletion.told(marked)))
+        await self._departures.leave(queue, NotFound(deletion.describe_deletion(marked)))
         failpoint.reach("delete.left")
         return _answer(marked, marked.deleted or wanted)
 

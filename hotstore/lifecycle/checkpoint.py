@@ -68,8 +68,8 @@ class Checkpointer:
             self._running = False
 
     async def _doubts(self) -> None:
-        queues = [queue for queue in self._registry.queues.values() if queue.doubt is not None]
-        rows = [queue.doubt_row() for queue in queues]
+        queues = [queue for queue in self._registry.queues.values() if queue.state.doubt is not None]
+        rows = [queue.state.doubt_row(queue.number) for queue in queues]
         rows += [[0, name, cause] for name, cause in self._registry.suspects.items()]
         for some in chunks(rows):
             await self._chunk(some, _doubt_rows)

@@ -13,8 +13,6 @@ for it, whose it is by now (owners.py).
 
 from __future__ import annotations
 
-import asyncio
-
 from coldstore.shared import failpoint
 from coldstore.shared.errors import Fenced, JjqError
 from hotstore.journal import records
@@ -24,6 +22,7 @@ from hotstore.queue.moves import commit_state
 from hotstore.queue.owners import QueueState
 from hotstore.queue.queue import HotQueue
 from hotstore.queue.registry import Registry
+from hotstore.queue.state import Phase
 from hotstore.read.hot_blocks import HotBlocks
 from hotstore.write.committer import Committer
 
@@ -48,15 +47,15 @@ class Departures:
         `why` is told to those whose requests come too late.
         """
         queue = await self._registry.queue(name)
-        if queue.doubt is not None:  # another node would not know of it
-            raise queue.doubt.with_traceback(None)
+        if queue.state.doubt is not None:  # another node would not know of it
+            raise queue.state.doubt.with_traceback(None)
         for _ in range(_ROUNDS):
             if queue.unsealed_bytes <= self._small_bytes:
                 break
             await self._sealer.seal(queue)
-        if not queue.open:
+        if not queue.state.is_open:
             raise Fenced(f"queue {name} is being handed over already: ask again who serves it")
-        queue.open, queue.gate = False, asyncio.get_running_loop().create_future()
+        queue.state.close()
         try:
             await commit_state(self._committer, lambda: _bar(queue, why))
             failpoint.reach("move.intended")
@@ -69,12 +68,13 @@ class Departures:
 
     async def stay(self, queue: HotQueue) -> None:
         """Serve it again."""
-        queue.standing, queue.barred = records.SETTLED, None
+        queue.state.stay()
+        journalled = False
         try:
             await commit_state(self._committer, lambda: [records.rows(records.QUEUES, [queue.row()])])
-            queue.open = True
+            journalled = True
         finally:
-            self._decided(queue)
+            queue.state.reopen(journalled=journalled)
 
     async def leave(self, queue: HotQueue, why: JjqError) -> None:
         """Another node serves it, or it is deleted: forget it. `why` is told to those who wait for elements."""
@@ -82,19 +82,13 @@ class Departures:
         for subscriber in self._registry.of(queue).values():
             self._blocks.leave(subscriber)
         self._registry.forget(number)
-        self._decided(queue)
         queue.end_waits(why)
         await commit_state(self._committer, lambda: [records.rows(records.LEFT, [[number]])])
         failpoint.reach("move.left")
 
     def unsure(self, queue: HotQueue) -> None:
-        """It cannot be known now whether the queue has left: whoever asks for it next finds out."""
-        self._decided(queue)
-
-    def _decided(self, queue: HotQueue) -> None:
-        gate, queue.gate = queue.gate, None
-        if gate is not None and not gate.done():
-            gate.set_result(None)
+        """It cannot be known now whether the queue has left: the next request for it finds out."""
+        queue.state.doubt_owner()
 
 
 def state_of(queue: HotQueue, registry: Registry) -> QueueState:
@@ -113,5 +107,6 @@ def moved(name: str, to: str) -> Fenced:
 
 
 def _bar(queue: HotQueue, why: JjqError) -> list[Record]:
-    queue.standing, queue.barred = records.LEAVING, why
+    if queue.state.phase is Phase.CLOSING:  # else it was called off before the group was formed
+        queue.state.leave(why)
     return [records.rows(records.QUEUES, [queue.row()])]

@@ -54,23 +54,25 @@ class Losses:
             return lost
 
     def _lost(self, queue: HotQueue, next_offset: int | None) -> Loss:
-        if queue.damage is not None and not queue.holes:
-            raise queue.damage.with_traceback(None)  # a wrong store or owner: nothing that could be accepted
-        ranges = list(queue.holes)
+        if queue.state.damage is not None and not queue.state.holes:
+            raise queue.state.damage.with_traceback(
+                None
+            )  # a wrong store or owner: nothing that could be accepted
+        ranges = list(queue.state.holes)
         end = queue.next
-        if next_offset is not None and (next_offset > end or queue.doubt is not None):
+        if next_offset is not None and (next_offset > end or queue.state.doubt is not None):
             if not end <= next_offset <= OFFSET_MAX:
                 raise InvalidInput(
                     f"queue {queue.name} goes on at offset {end}: give that or a higher next offset, not {next_offset}"
                 )
-            if queue.doubt is None:  # a lower one is what was asked for before, and done
+            if queue.state.doubt is None:  # a lower one is what was asked for before, and done
                 raise Conflict(
                     f"queue {queue.name} is known to end before offset {end}: its next offset cannot be chosen"
                 )
             if next_offset > end:
                 ranges.append((end, next_offset))
                 end = next_offset
-        lost = Loss(queue.name, tuple(ranges), queue.doubt is not None, queue.cause, end)
+        lost = Loss(queue.name, tuple(ranges), queue.state.doubt is not None, queue.state.cause, end)
         if lost.count > LOST_ELEMENTS_MAX:
             raise InvalidInput(
                 f"queue {queue.name}: {lost.count} elements would be given up, at most {LOST_ELEMENTS_MAX} are at once"
@@ -80,20 +82,20 @@ class Losses:
     def _apply(self, queue: HotQueue, fills: Sequence[Fill]) -> None:
         """Show it to readers, all in one step of the event loop."""
         before = queue.unsealed_bytes
-        holes, cold = queue.holes, queue.cold
+        holes, cold = queue.state.holes, queue.cold
         queue.fills += fills
-        queue.trust()
+        queue.state.trust()
         if cold is not None and (holes or fills):
             if holes:  # nothing of it is being sealed
-                queue.damage = None
+                queue.state.repair()
                 reconcile(queue, cold, [each.offset for each in self._registry.of(queue).values()])
             else:
                 extend(queue, fills)
         self._usage.unsealed_bytes += queue.unsealed_bytes - before
-        self._registry.changed_queues.add(queue)
         self._registry.blocks_changed(queue)
         queue.wake()
-        queue.on_grown(queue)
+        self._registry.changed_queues.add(queue)
+        self._registry.sealer.seal_due(queue)
 
 
 def _write_audit(lost: Loss, next_offset: int) -> None:

@@ -123,7 +123,7 @@ class Maintenance:
     def _seal_old(self, queue: HotQueue) -> None:
         if queue.cold is not None:
             self._parts.sealer.seal_old(queue)
-        elif queue.damage is None and (
+        elif queue.state.damage is None and (
             queue.sealing
             or (
                 len(queue.tail)
@@ -163,7 +163,7 @@ class Maintenance:
     async def _merge(self) -> None:
         for queue in list(self._parts.registry.queues.values()):
             cold = queue.cold
-            if cold is not None and queue.damage is None and cold.list_blocks().young:
+            if cold is not None and queue.state.damage is None and cold.list_blocks().young:
                 merged = await self._alone(queue, partial(cold.merge, epoch=queue.epoch))
                 if merged:
                     self._parts.registry.blocks_changed(queue)
@@ -171,7 +171,7 @@ class Maintenance:
     async def _sweep(self) -> None:
         for queue in list(self._parts.registry.queues.values()):
             cold = queue.cold
-            if cold is not None and queue.damage is None:
+            if cold is not None and queue.state.damage is None:
                 await self._alone(queue, cold.sweep)
         try:
             gone = await self._parts.runner.run(self._parts.sweep_deleted)

@@ -11,6 +11,7 @@ from hotstore.journal.port import Batch, Damage, Journal, StoredRecord
 from hotstore.queue.holes import RECORDS_LOST
 from hotstore.queue.placeholders import Fill
 from hotstore.queue.registry import Registry
+from hotstore.queue.state import Phase
 from hotstore.write.producers import Pushed
 
 
@@ -29,7 +30,7 @@ class Replay:
         for batch in journal.recover():
             self._apply(batch)
         for queue in list(self._registry.by_number.values()):
-            if queue.standing == records.ARRIVING:
+            if queue.state.phase is Phase.ARRIVING:
                 self._registry.forget(queue.number)  # it is claimed again when it is asked for
         for damage in journal.damage:
             if damage.kind == "corrupt":
@@ -44,7 +45,9 @@ class Replay:
         element, so they take no pushes until an operator accepts the loss. Where one did, the journal says so later.
         """
         for queue in self._registry.by_number.values():
-            if queue.doubt is None and (damage.last is None or self._heard[queue.number] <= damage.last):
+            if queue.state.doubt is None and (
+                damage.last is None or self._heard[queue.number] <= damage.last
+            ):
                 queue.suspect(RECORDS_LOST)
 
     def _apply(self, batch: Batch) -> None:
@@ -153,7 +156,8 @@ class Replay:
             self._registry.suspects.pop(name, None)
             queue.promised = max(queue.promised, next_)
             queue.last_us = max(queue.last_us, last_us)
-            queue.epoch, queue.standing = where or (0, records.SETTLED)
+            queue.epoch, standing = where or (0, records.SETTLED)
+            queue.state.recover(standing)
             for push, sequence in self._early.pop(number, ()):
                 self._push(push, sequence)
             self._heard[number] = heard
@@ -167,9 +171,9 @@ class Replay:
                 self._registry.suspects.pop(name, None)
             elif queue is not None and cause:
                 queue.suspect(cause)
-                queue.doubt_stored = True
+                queue.state.doubt_stored = True
             elif queue is not None:
-                queue.trust()
+                queue.state.trust()
                 self._heard[number] = heard
 
     def _filled(self, payload: memoryview, sequence: int) -> None:

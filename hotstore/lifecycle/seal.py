@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import pyarrow as pa
 
@@ -21,6 +21,7 @@ from coldstore.shared.errors import DataLoss, Fenced, InvalidInput, JjqError
 from hotstore.journal import records
 from hotstore.queue.moves import commit_state
 from hotstore.queue.queue import HotQueue
+from hotstore.queue.registry import Registry
 from hotstore.queue.subscriber import Subscriber
 from hotstore.queue.tail import TailBlock, fills
 from hotstore.read.hot_blocks import HotBlocks, one_batch
@@ -37,27 +38,25 @@ class Sealer:
 
     def __init__(
         self,
-        subscribers: Callable[[HotQueue], Mapping[str, Subscriber]],
+        registry: Registry,
         blocks: HotBlocks,
         committer: Committer,
         runner: Runner,
         clock: Clock,
     ) -> None:
-        self._subscribers = subscribers
+        self._registry = registry
         self._blocks = blocks
         self._committer = committer
         self._runner = runner
         self._clock = clock
         self._draining: dict[HotQueue, asyncio.Task[None]] = {}
         self._failures: dict[HotQueue, tuple[int, float]] = {}  # in a row, and when to try again
-        self.on_sealed: Callable[[HotQueue], None] = lambda queue: None
         self.may_store: Callable[[], None] = lambda: None  # raises if the cold store is another's by now
         self.sealed = 0
 
-    def grown(self, queue: HotQueue) -> None:
-        """Called after each commit: seal when the block is full, or when someone waits for cold."""
-        full = queue.tail.bytes >= queue.settings.block_bytes
-        if full or (queue.wanted_cold and queue not in self._draining):
+    def seal_due(self, queue: HotQueue) -> None:
+        """Seal when the block is full, or when a push waits for the cold store and no block is on its way there."""
+        if queue.is_full or (queue.is_due and queue not in self._draining):
             queue.freeze()
             self._drain_soon(queue)
 
@@ -94,9 +93,9 @@ class Sealer:
         if task is not None:
             return task
         _, again = self._failures.get(queue, (0, 0.0))
-        if queue.cold is None or queue.damage is not None:
-            if now and queue.damage is not None:
-                raise queue.damage.with_traceback(None)
+        if queue.cold is None or queue.state.damage is not None:
+            if now and queue.state.damage is not None:
+                raise queue.state.damage.with_traceback(None)
             return None
         if not now and self._clock.monotonic() < again:
             return None
@@ -110,13 +109,14 @@ class Sealer:
         error = None if task.cancelled() else task.exception()
         if error is None:
             self._failures.pop(queue, None)
-            self.grown(queue)
+            self.seal_due(queue)
             return
         count = self._failures.get(queue, (0, 0.0))[0]
         delay = _BACKOFF.pause_after(count + 1)
         self._failures[queue] = (count + 1, self._clock.monotonic() + delay)
         if isinstance(error, Fenced | DataLoss | InvalidInput):
-            queue.damage = error if isinstance(error, DataLoss) else DataLoss(f"queue {queue.name}: {error}")
+            lost = error if isinstance(error, DataLoss) else DataLoss(f"queue {queue.name}: {error}")
+            queue.state.report_damage(lost)
         if isinstance(error, JjqError):
             log.warning("sealing %s failed, trying again in %g s: %s", queue.name, delay, error)
         else:
@@ -133,7 +133,7 @@ class Sealer:
         await commit_state(self._committer, lambda: [records.sealed([(queue.number, block.next)])])
         self._switch(queue, block, kept)
         self.sealed += 1
-        self.on_sealed(queue)
+        self._registry.blocks_changed(queue)
         failpoint.reach("seal.switched")
 
     def _store(self, queue: HotQueue, block: TailBlock) -> pa.RecordBatch | None:
@@ -149,7 +149,7 @@ class Sealer:
     def _readers(self, queue: HotQueue, block: TailBlock) -> list[Subscriber]:
         return [
             s
-            for s in list(self._subscribers(queue).values())
+            for s in list(self._registry.of(queue).values())
             if not s.asleep and block.first <= s.offset < block.next
         ]
 

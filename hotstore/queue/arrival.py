@@ -42,10 +42,10 @@ async def arrive(home: Home, committer: Committer, queue: HotQueue, state: Queue
     if len(subscribers) + len(producers) <= CHECKPOINT_ROWS:
         await commit_state(committer, lambda: [_row(queue), *parts])
     else:
-        queue.standing = records.ARRIVING
+        queue.state.arrive()
         for part in (_row(queue), *parts):
             await commit_state(committer, lambda part=part: [part])  # type: ignore[misc]
-        queue.standing = records.SETTLED
+        queue.state.settle()
         await commit_state(committer, lambda: [_row(queue)])
     for subscriber in subscribers:
         subscriber.stored = True

@@ -25,9 +25,11 @@ def reconcile(queue: HotQueue, cold: ColdQueue, positions: Iterable[int] = ()) -
     elements behind a hole could never become blocks. Holes that an operator has accepted are filled.
     """
     if cold.settings.id != queue.settings.id:
-        queue.damage = DataLoss(
-            f"queue {queue.name} in the cold store has id {cold.settings.id}, but this journal wrote to "
-            f"{queue.settings.id}: is this the right cold store?"
+        queue.state.report_damage(
+            DataLoss(
+                f"queue {queue.name} in the cold store has id {cold.settings.id}, but this journal wrote to "
+                f"{queue.settings.id}: is this the right cold store?"
+            )
         )
     reached, last = cold.next_offset, cold.list_blocks().last
     last_us = last.max_timestamp_us if last is not None else 0
@@ -44,17 +46,15 @@ def reconcile(queue: HotQueue, cold: ColdQueue, positions: Iterable[int] = ()) -
         [reached, queue.next, queue.promised, *positions, *(fill.next for fill in queue.fills)]
         + [block.next for block in kept]
     )
-    queue.sealing, queue.holes = _filled(queue, kept, reached, promised, last_us)
-    if queue.holes and queue.damage is None:
-        queue.damage = hole(queue.name, queue.holes)
+    queue.sealing, holes = _filled(queue, kept, reached, promised, last_us)
+    queue.state.report_holes(holes, hole(queue.name, holes))
     queue.next = promised
     queue.last_us = max(queue.last_us, last_us)
     queue.start_tail()
     queue.cold = cold
-    queue.open = True
-    if queue.doubt is not None:
-        queue.suspect(queue.cause)  # now that it is known how far the queue goes
-    for lost in (queue.damage, queue.doubt):
+    if queue.state.doubt is not None:
+        queue.suspect(queue.state.cause)  # now that it is known how far the queue goes
+    for lost in (queue.state.damage, queue.state.doubt):
         if lost is not None:
             log.error("DATA_LOSS: %s", lost)
 

@@ -67,8 +67,9 @@ class MoveEntry:
         self.reply: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def prepare(self) -> None:
-        if self._subscriber.queue.barred is not None:
-            self._error = self._subscriber.queue.barred.with_traceback(None)
+        refusal = self._subscriber.queue.state.refusal
+        if refusal is not None:
+            self._error = refusal.with_traceback(None)
             return
         if self._base is not None and self._base != self._subscriber.noted[1]:
             self._error = Exhausted("an earlier pop of this subscriber failed for lack of space: pop again")
@@ -121,8 +122,8 @@ class StateEntry:
         self.reply: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def prepare(self) -> None:
-        if self._queue is not None and self._queue.barred is not None:
-            self._error = self._queue.barred.with_traceback(None)
+        if self._queue is not None and self._queue.state.refusal is not None:
+            self._error = self._queue.state.refusal.with_traceback(None)
             return
         self._committer.touch(self)
 

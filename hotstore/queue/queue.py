@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from coldstore.layout.queue_settings import QueueSettings
 from coldstore.queue.cold_queue import ColdQueue
 from coldstore.shared.clock import Clock
-from coldstore.shared.errors import Conflict, DataLoss, JjqError, NotFound
+from coldstore.shared.errors import Conflict, JjqError, NotFound
 from hotstore.journal import records
 from hotstore.journal.port import Record
 from hotstore.port import QueueInfo
 from hotstore.queue.placeholders import Fill
+from hotstore.queue.state import Lifecycle
 from hotstore.queue.tail import TailBlock
 from hotstore.write.admission import Usage
 from hotstore.write.committer import Committer
@@ -43,22 +43,45 @@ class _Stage:
         self.writes: list[tuple[pa.RecordBatch, int]] = []  # payloads of its records, and their bytes
 
 
+class SealsBlocks(Protocol):
+    """What a queue needs of the sealer."""
+
+    def seal_due(self, queue: HotQueue) -> None: ...
+
+
+class NoSealer:
+    """For a registry that only replays a journal: it takes no pushes."""
+
+    def seal_due(self, queue: HotQueue) -> None:
+        return None
+
+
+class QueueHome(Protocol):
+    """What a queue needs of the registry."""
+
+    sealer: SealsBlocks
+    changed_queues: set[HotQueue]
+
+
 class HotQueue:
     """See the module's docstring."""
 
     def __init__(
-        self, number: int, settings: QueueSettings, clock: Clock, committer: Committer, usage: Usage
+        self,
+        number: int,
+        settings: QueueSettings,
+        clock: Clock,
+        committer: Committer,
+        usage: Usage,
+        home: QueueHome,
     ) -> None:
         self.number = number
         self.settings = settings
         self.name = settings.name
         self.content = settings.content
         self.cold: ColdQueue | None = None  # opened when the queue is first used
-        self.open = False  # requests are served; else they go through the registry, and may have to wait
+        self.state = Lifecycle(settings.name)
         self.epoch = 0  # of this node's tenure; 0 where it is the only node
-        self.standing = records.SETTLED
-        self.barred: JjqError | None = None  # set while it is about to leave: why nothing is written
-        self.gate: asyncio.Future[None] | None = None  # done when it is decided who serves the queue
         self.checking = asyncio.Lock()  # held by a push that takes long to check, and by those behind it …
         self.in_line = 0  # … as many as these
         self.first = 0
@@ -68,20 +91,13 @@ class HotQueue:
         self.sealing: list[TailBlock] = []
         self.producers = Producers()
         self.subscribers = 0  # how many; the registry knows who
-        self.damage: DataLoss | None = None  # a hole in the journal: reads around it go on, pushes do not
-        self.holes: list[tuple[int, int]] = []  # the offsets that `damage` is about, if it is that
         self.fills: list[Fill] = []  # what an operator gave up, and what is not all cold yet
-        self.doubt: DataLoss | None = (
-            None  # elements may be lost: no pushes until it is settled, all else goes on
-        )
-        self.cause = ""  # of the doubt
-        self.doubt_stored = False
         self.told: int | None = None  # the file of the journal that has the queue's row
         self.last_us = 0
-        self.on_grown: Callable[[HotQueue], None] = lambda queue: None
         self._clock = clock
         self._committer = committer
         self._usage = usage
+        self._home = home
         self._staged: deque[_Stage] = deque()  # oldest first
         self._readers: set[asyncio.Future[None]] = set()
         self._ended: JjqError | None = None
@@ -95,8 +111,8 @@ class HotQueue:
         stage = staged[-1] if staged and staged[-1].group == self._committer.forming else self._begin_stage()
         stage.entries.append(entry)
         try:
-            if self.barred is not None:
-                raise self.barred.with_traceback(None)
+            if self.state.refusal is not None:
+                raise self.state.refusal.with_traceback(None)
             if entry.producer is not None:
                 entry.twin = self._twin(entry, entry.producer)
             if entry.twin is None and entry.expected is not None and entry.expected != stage.end:
@@ -203,7 +219,9 @@ class HotQueue:
             if stage.sequences:
                 self._remember(stage)
             self.wake()
-        self.on_grown(self)
+            self._home.changed_queues.add(self)
+        if self.is_due:
+            self._home.sealer.seal_due(self)
 
     def _remember(self, stage: _Stage) -> None:
         for entry in stage.entries:
@@ -296,20 +314,8 @@ class HotQueue:
         return None
 
     def suspect(self, cause: str) -> None:
-        """Elements may be lost, and it cannot be known how many: those from the queue's end on."""
-        self.cause = cause
-        self.doubt = DataLoss(
-            f"queue {self.name} may have lost its last elements, from offset {self.next} on: {cause}. Put the "
-            f"journal's files back, or look into the quarantine folder of the data directory; pushes are refused "
-            f"until the loss is accepted: jjq queue accept-loss {self.name}"
-        )
-
-    def trust(self) -> None:
-        """The loss was accepted."""
-        self.doubt, self.cause, self.doubt_stored = None, "", False
-
-    def doubt_row(self) -> list[Any]:
-        return [self.number, self.name, self.cause]
+        """Elements behind the queue's known end may be lost."""
+        self.state.suspect(cause, self.next)
 
     def now(self) -> float:
         return self._clock.monotonic()
@@ -346,11 +352,16 @@ class HotQueue:
             entry.stored()
         else:
             self._cold_waiters.append((end, entry))
-            self.on_grown(self)  # it waits no longer for the block to fill
+            self._home.sealer.seal_due(self)  # it waits no longer for the block to fill
 
     @property
-    def wanted_cold(self) -> bool:
-        return bool(self._cold_waiters)
+    def is_due(self) -> bool:
+        """Whether the hot-hot block is to be sealed now: it is full, or a push waits for the cold store."""
+        return self.is_full or bool(self._cold_waiters)
+
+    @property
+    def is_full(self) -> bool:
+        return self.tail.bytes >= self.settings.block_bytes
 
     def info(self) -> QueueInfo:
         settings = self.settings
@@ -369,11 +380,11 @@ class HotQueue:
 
     def row(self) -> list[Any]:
         """All that a restart must know, as a row of a QUEUES record."""
-        s = self.settings
+        s, standing = self.settings, self.state.standing
         return [
             self.number, s.name, s.id, s.content, s.block_bytes, s.block_seconds, s.created_us,
             max(self.next, self.promised), self.cold_offset, self.last_us,
-            *([self.epoch, self.standing] if self.epoch or self.standing else []),
+            *([self.epoch, standing] if self.epoch or standing else []),
         ]  # fmt: skip
 
 

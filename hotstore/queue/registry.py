@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 
 from coldstore.layout.paths import check_name
@@ -29,7 +29,8 @@ from hotstore.queue.arrival import arrive
 from hotstore.queue.holes import RECORDS_LOST, reconcile
 from hotstore.queue.moves import chunks, commit_state
 from hotstore.queue.owners import Alone, Claim, Owners
-from hotstore.queue.queue import HotQueue
+from hotstore.queue.queue import HotQueue, NoSealer, SealsBlocks
+from hotstore.queue.state import Phase
 from hotstore.queue.subscriber import Subscriber
 from hotstore.runner import Runner
 from hotstore.write.admission import Usage
@@ -61,7 +62,7 @@ class Registry:
         self.by_number: dict[int, HotQueue] = {}
         self.subscribers: dict[int, Subscriber] = {}
         self._named: dict[int, dict[str, Subscriber]] = {}  # by queue, then by name
-        self.on_grown: Callable[[HotQueue], None] = lambda queue: None
+        self.sealer: SealsBlocks = NoSealer()  # the engine sets it; a registry that only replays has none
         self.changed_queues: set[HotQueue] = set()  # since the catalog was last written; ids in `gone`
         self.changed_subscribers: set[Subscriber] = set()
         self.gone: set[str] = set()
@@ -80,8 +81,7 @@ class Registry:
     def add_queue(self, settings: QueueSettings, number: int | None = None) -> HotQueue:
         number = self._next_queue if number is None else number
         self.reserve(number)
-        queue = HotQueue(number, settings, self._clock, self._committer, self._usage)
-        queue.on_grown = self._grown
+        queue = HotQueue(number, settings, self._clock, self._committer, self._usage, self)
         self.changed_queues.add(queue)
         self.gone.discard(settings.id)
         self.queues[queue.name] = queue
@@ -97,6 +97,7 @@ class Registry:
         queue = self.by_number.pop(number, None)
         if queue is None:
             return
+        queue.state.end()
         if self.queues.get(queue.name) is queue:
             del self.queues[queue.name]
         self.changed_queues.discard(queue)
@@ -104,10 +105,6 @@ class Registry:
         for subscriber in self._named.pop(number, {}).values():
             self.subscribers.pop(subscriber.number, None)
             self.changed_subscribers.discard(subscriber)
-
-    def _grown(self, queue: HotQueue) -> None:
-        self.changed_queues.add(queue)
-        self.on_grown(queue)
 
     def add_subscriber(
         self, queue: HotQueue, name: str, start: str, clamp: bool, created_us: int, number: int | None = None
@@ -146,7 +143,7 @@ class Registry:
     async def queue(self, name: str) -> HotQueue:
         """The queue, opened; `NotFound` where there is none."""
         queue = self.queues.get(name)
-        if queue is not None and queue.open:
+        if queue is not None and queue.state.is_open:
             return queue
         return await asyncio.shield(self.open_soon(check_name(name)))
 
@@ -203,7 +200,7 @@ class Registry:
         check_name(queue_name)
         check_name(name, "subscriber")
         queue = self.queues.get(queue_name)
-        if queue is None or not queue.open:
+        if queue is None or not queue.state.is_open:
             queue = await self.queue(queue_name)
         found = self.of(queue).get(name)
         if found is None:
@@ -254,18 +251,20 @@ class Registry:
     async def store_doubts(self) -> None:
         """Make what is suspected durable: it stays until an operator accepts the loss, whatever the journal forgets."""
         queues = [
-            queue for queue in self.queues.values() if queue.doubt is not None and not queue.doubt_stored
+            queue
+            for queue in self.queues.values()
+            if queue.state.doubt is not None and not queue.state.doubt_stored
         ]
-        rows = [queue.doubt_row() for queue in queues]
+        rows = [queue.state.doubt_row(queue.number) for queue in queues]
         rows += [[0, name, cause] for name, cause in self.suspects.items()]
         for some in chunks(rows):
             await commit_state(self._committer, lambda some=some: [records.rows(records.DOUBTS, some)])  # type: ignore[misc]
         for queue in queues:
-            queue.doubt_stored = True
+            queue.state.doubt_stored = True
 
     def hold(self) -> int | None:
         """The first journal batch that is kept for elements without a name, while it is open whose they are."""
-        open_ = self.suspects or any(queue.doubt is not None for queue in self.queues.values())
+        open_ = self.suspects or any(queue.state.doubt is not None for queue in self.queues.values())
         return min(self.nameless.values(), default=None) if open_ else None
 
     def _fresh(self, settings: QueueSettings, *, earlier: bool = True) -> HotQueue:
@@ -289,9 +288,11 @@ class Registry:
         return found
 
     async def _open(self, name: str) -> HotQueue:
-        while (known := self.queues.get(name)) is not None and known.gate is not None:
-            await asyncio.shield(known.gate)  # it is being handed over: soon another node's, or ours again
-        if known is not None and (known.standing == records.LEAVING or self.owners.doubts(known.epoch)):
+        while (known := self.queues.get(name)) is not None and known.state.decision:
+            await asyncio.shield(known.state.decision)  # soon it has left, or it stays
+        if known is not None and known.state.is_open:
+            return known
+        if known is not None and (known.state.phase is Phase.UNDECIDED or self.owners.doubts(known.epoch)):
             known = await self._confirmed(known)
         claim = await self.owners.claim(name) if known is None else None
         try:
@@ -327,7 +328,8 @@ class Registry:
         reconcile(queue, cold, [subscriber.offset for subscriber in self.of(queue).values()])
         self._usage.unsealed_bytes += queue.unsealed_bytes - before
         self.blocks_changed(queue)
-        if queue.doubt is not None and not queue.doubt_stored:
+        queue.state.open()
+        if queue.state.doubt is not None and not queue.state.doubt_stored:
             await self.store_doubts()
         return queue
 
@@ -343,27 +345,30 @@ class Registry:
             raise
         # Only now is it open: a push before its row would be lost in a restart.
         reconcile(fresh, cold, [subscriber.offset for subscriber in self.of(fresh).values()])
-        if fresh.doubt is not None:
+        fresh.state.open()
+        if fresh.state.doubt is not None:
             await self.store_doubts()
         return fresh
 
     async def _confirmed(self, queue: HotQueue) -> HotQueue | None:
         """A queue of which the journal is not sure whose it is; None if it has left, and may have returned."""
-        if queue.standing == records.LEAVING and not queue.unsealed_bytes:
+        if queue.state.phase is Phase.UNDECIDED and not queue.unsealed_bytes:
             found = await self._runner.run(lambda: self._cold.find(queue.name))
             if has_ended(found, queue.settings.id):
                 return await self._gone(queue, NotFound(f"queue {queue.name} was deleted"))
         try:
             epoch = await self.owners.confirm(queue.name, queue.epoch)
         except Fenced as error:
-            if queue.standing != records.LEAVING:
-                queue.damage = DataLoss(
+            if queue.state.phase is not Phase.UNDECIDED:
+                damage = DataLoss(
                     f"queue {queue.name} was taken over by node {error.owner} without what this disk has of it: keep "
                     f"the data directory if that matters, and start this node with a new one"
                 )
+                queue.state.report_damage(damage)
                 raise
             return await self._gone(queue, error)
-        queue.epoch, queue.standing, queue.barred = epoch, records.SETTLED, None
+        queue.epoch = epoch
+        queue.state.confirm()
         await commit_state(self._committer, lambda: [records.rows(records.QUEUES, [queue.row()])])
         return queue
 

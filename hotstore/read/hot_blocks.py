@@ -153,7 +153,7 @@ class HotBlocks:
         if queue.cold is None:
             raise DataLoss(f"queue {queue.name}: offset {offset} is neither in memory nor in the cold store")
         if offset >= queue.cold.next_offset:
-            damage = queue.damage or DataLoss(f"queue {queue.name}: no block holds offset {offset}")
+            damage = queue.state.damage or DataLoss(f"queue {queue.name}: no block holds offset {offset}")
             raise damage.with_traceback(None)
         wanted = queue.cold.block_for(offset)
         if (queue.number, wanted.first) not in self._loading:

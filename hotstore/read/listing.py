@@ -1,12 +1,15 @@
-"""What blocks a queue has, and how many subscribers are in each."""
+"""Lists for those who watch a queue: its blocks with the subscribers in each, and how far subscribers are behind."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from coldstore.layout.metadata import BlockMetadata
 from hotstore.port import BlockInfo
 from hotstore.queue.queue import HotQueue
+from hotstore.queue.subscriber import Subscriber
 from hotstore.queue.tail import TailBlock
 from hotstore.read.hot_blocks import HotBlocks
 
@@ -89,3 +92,35 @@ def _unsealed(block: TailBlock, kind: str, subscribers: int) -> BlockInfo:
         key=None,
         subscribers=subscribers,
     )
+
+
+class Lag(NamedTuple):
+    """How far one subscriber is behind the end of its queue.
+
+    Seconds are the age of the first element that the subscriber has not popped. They are exact while that element is
+    in memory. If it is only in the cold store, they are the age of the oldest element of its block: too much, by at
+    most the time that the block spans. If the block is not known either (nobody has used the queue since the start,
+    or the element is lost), they are the age of the queue's newest element: a lower bound.
+    """
+
+    queue: str
+    subscriber: str
+    elements: int
+    seconds: float
+
+
+def lag(subscriber: Subscriber, blocks: HotBlocks, now_us: int) -> Lag:
+    """Looks only at memory, by binary search, however far behind the subscriber is."""
+    queue = subscriber.queue
+    behind = max(0, queue.next - subscriber.offset)
+    seconds = max(0, now_us - _time_of(queue, blocks, subscriber.offset)) / 1_000_000 if behind else 0.0
+    return Lag(queue.name, subscriber.name, behind, seconds)
+
+
+def _time_of(queue: HotQueue, blocks: HotBlocks, offset: int) -> int:
+    held = queue.in_memory(offset) or blocks.find(queue, offset)
+    if held is not None:
+        return held.time_of(offset)
+    if queue.cold is not None and offset < queue.cold.next_offset:
+        return queue.cold.list_blocks().min_timestamp_us(offset)
+    return queue.last_us

@@ -13,7 +13,7 @@ from coldstore.shared.errors import JjqError, NotFound
 from coldstore.shared.results import NodeStatus
 from coldstore.store import ColdStore
 from hotstore.limits import COLD_ANSWER_SECONDS
-from hotstore.read.lag import Lag
+from hotstore.read.listing import Lag
 from hotstore.runner import Runner
 
 _ALONE: Final = ""

@@ -40,7 +40,7 @@ _PREFIX = "JJQ_"
 
 
 class Settings(BaseSettings):
-    """What `jjq serve` can be told; `jjq serve --help` says what each of them means."""
+    """The settings of `jjq serve`; `jjq serve --help` says what each of them means."""
 
     model_config = SettingsConfigDict(env_prefix=_PREFIX, env_ignore_empty=True, frozen=True, extra="forbid")
 
@@ -56,7 +56,9 @@ class Settings(BaseSettings):
 
     s3_endpoint: str | None = None
     s3_region: str | None = None
-    s3_access_key: SecretStr | None = None  # no flags for these two: everyone can read a command line
+    s3_access_key: SecretStr | None = (
+        None  # no flags for these two: every user of the machine can read a command line
+    )
     s3_secret_key: SecretStr | None = None
 
     tls_certificate: Path | None = None
@@ -86,7 +88,7 @@ class Settings(BaseSettings):
     def settings_customise_sources(
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (init_settings,)  # `load` has merged the others, and knows which value came from where
+        return (init_settings,)  # `load` has merged the other sources, and knows where each value came from
 
     @classmethod
     def load(cls, flags: Mapping[str, Any], config: Path | None = None) -> Self:
@@ -122,7 +124,7 @@ class Settings(BaseSettings):
         return journal
 
     def node_settings(self) -> NodeSettings:
-        """What the stores are made of."""
+        """The part for the store."""
         return NodeSettings(
             data=self.data,
             cold=self.cold,
@@ -151,7 +153,7 @@ class Settings(BaseSettings):
         )
 
     def cluster_settings(self) -> ClusterSettings:
-        """What makes this node one of several."""
+        """The part for a node of a cluster."""
         if self.advertise is not None:
             split_address(self.advertise, "advertise")
         tls = self._tls()
@@ -163,7 +165,7 @@ class Settings(BaseSettings):
         )
 
     def server_settings(self) -> ServerSettings:
-        """What the gRPC server is made of."""
+        """The part for the gRPC server."""
         return ServerSettings(
             listen=self.listen,
             tls=self._tls(),
@@ -220,7 +222,7 @@ def _read(config: Path) -> dict[str, Any]:
 def _line(
     error: ValidationError, flags: Mapping[str, Any], environment: Mapping[str, Any], config: Path | None
 ) -> str:
-    """The first thing that is wrong, and where it was said."""
+    """The first setting that is wrong, and where it was given."""
     first = error.errors(include_url=False, include_context=False)[0]
     name = str(first["loc"][0]) if first["loc"] else "?"
     if name in flags:

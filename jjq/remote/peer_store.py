@@ -37,7 +37,7 @@ class PeerStore(RemoteStore):
         super().__init__(address, settings, clock=clock, chance=chance)
         tls: Callable[[], ssl.SSLContext] | None = None if settings.tls is None else settings.tls.context
         self._wire = PeerConnector(where, tls, settings.timeout_seconds, clock)
-        self._turns: KeyedLock[None] = KeyedLock()
+        self._queue_locks: KeyedLock[None] = KeyedLock()
 
     async def close(self) -> None:
         await self._wire.close()
@@ -46,7 +46,7 @@ class PeerStore(RemoteStore):
     async def append(self, push: Push) -> Receipt:
         queue, wire = push.queue, self._wire.at_hand()
         if push.producer is not None and (
-            self._turns.waiting(queue) or (wire is not None and self.under_way(queue))
+            self._queue_locks.is_held(queue) or (wire is not None and self.under_way(queue))
         ):
             await self._change_over(queue)
             wire = self._wire.at_hand()
@@ -57,7 +57,7 @@ class PeerStore(RemoteStore):
     def relay(self, queue: str, ordered: bool, message: bytes, settle: Settle) -> bool:
         """Pass on a push as it came, and have `settle` called with what comes of it; False: `push` it."""
         wire = self._wire.at_hand()
-        if wire is None or (ordered and (self._turns.waiting(queue) or self.under_way(queue))):
+        if wire is None or (ordered and (self._queue_locks.is_held(queue) or self.under_way(queue))):
             return False
         wire.send(message, settle)
         return True
@@ -66,6 +66,6 @@ class PeerStore(RemoteStore):
         seconds = self._settings.timeout_seconds
         try:
             async with asyncio.timeout(seconds):
-                await self._turns.take(queue, self.answered)
+                await self._queue_locks.run(queue, self.answered)
         except TimeoutError:
             raise Unavailable(f"pushes before this one have no answer within {seconds:g} s") from None

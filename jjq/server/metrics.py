@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 from coldstore.shared.errors import InvalidInput, JjqError
 from hotstore.port import Store
-from hotstore.read.lag import Lag
+from hotstore.read.listing import Lag
 from hotstore.read.status import installed_version
 from jjq.addresses import split_address
 from jjq.server.meter import Meter, families

@@ -1,17 +1,18 @@
-"""Who holds a tenure: the process, for people to read; and the data directory, for the next start to compare.
+"""Who holds a tenure: the process, for people to read; and its data directory, for the next start to compare.
 
-A journal on a disk is in one data directory. What it acknowledged and has not sealed yet is nowhere else, so
-a tenure with such a journal belongs to that directory: whoever starts from another one is refused, however
-long the holder has been silent. The directory is known by a random name that it keeps for ever
+A journal on a disk is in one data directory. Elements that were acknowledged and are not sealed yet are nowhere else.
+So a tenure with such a journal belongs to that directory: a process that starts from another directory is refused,
+however long the holder has been silent. A directory is known by two things: the inode of its lock file, and a random
+name
 
     <data>/identity      32 hex digits and a line feed, written once, under the directory's lock
 
-and by the inode of its lock file. A process that finds its own directory in the tenure goes on at once: it
-has the lock, so the holder is dead. In a copy of the directory the name is the same and the inode is not:
-there the holder may be alive, and its silence must be waited for.
+A process that finds its own directory in the tenure goes on at once: it has the lock, so the holder is dead. A copy of
+the directory has the same name and another inode. There the holder may be alive, so the process waits to see whether
+it is silent.
 
-The tenure also says in which cold store it was written. A copy of the whole store is another place, and
-what it says of holders does not count there.
+The tenure also says in which cold store it was written. In a copy of the whole store, the holders that it names do not
+count.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Holder:
     stopped: bool = False  # in order: the process is gone
 
     def is_same_store(self, other: Holder) -> bool:
-        """Whether both speak of one store, and not one of a copy of the other's."""
+        """Whether both mean the same cold store, and not one of them a copy of it."""
         return not self.store or not other.store or self.store == other.store
 
     def __str__(self) -> str:

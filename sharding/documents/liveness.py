@@ -1,7 +1,7 @@
 """Liveness: which of several documents still change, by the observer's own monotonic clock.
 
-A living node changes its document every few seconds. An observer lists the documents again and again, and adds up
-for each of them how long its version (the etag) has stayed the same. The node is *silent* once that is longer than
+A living node changes its document every few seconds. An observer lists the documents again and again, and adds up for
+each of them how long its version (the etag) has stayed the same. The node is *silent* once that is longer than
 `silent_seconds`. This is the only rule by which jjq calls a node dead. Who uses it, and with which numbers:
 
     routing/nodes.py       cluster/nodes/<node>.json      one lease: a mistake costs a retry at another node
@@ -9,9 +9,9 @@ for each of them how long its version (the etag) has stayed the same. The node i
     takeover/watch.py      this node's own beats          CUT_OFF_LEASES leases: then the node itself stops
     journal/fencing.py     one tenure, before a start     LEASE_MARGIN leases of its holder
 
-Wall time is never asked: clocks of different machines need not agree. An observer that cannot look learns nothing,
-so silence grows by looks alone. Between two looks the observer itself may have been paused: at most `gap_seconds` of
-that time count. Where a mistake is cheap there is no such limit, and all of it counts.
+Wall time is never asked: clocks of different machines need not agree. An observer that cannot look learns nothing, so
+silence grows by looks alone. Between two looks the observer itself may have been paused: at most `gap_seconds` of that
+time count. Where a mistake is cheap there is no such limit, and all of it counts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from coldstore.shared.clock import Clock
 
 
 class Liveness:
-    """The rule for documents that are known by name. Used by one thread or event loop."""
+    """The rule for documents that are known by name. One thread takes in looks; others may ask."""
 
     def __init__(self, clock: Clock, silent_seconds: float, gap_seconds: float = math.inf) -> None:
         self._clock = clock

@@ -1,11 +1,11 @@
-"""A node's own document: where it is, that it is alive, and how much it has to do.
+"""A node's own document: its address, its load, and that it is alive.
 
-cluster/nodes/<id>.json, written by the node alone, a compare-and-swap every few seconds
+cluster/nodes/<id>.json, written only by the node, by compare-and-swap, every few seconds
 
 {"address":"10.0.0.7:7575",    where the others, and clients that follow hints, reach it
- "beat":1234,                  counts up; whoever sees it change knows that the node is alive
- "check":"<hex>",              see document.py
- "draining":false,             it is being emptied: nothing new goes there
+ "beat":1234,                  counts up; a node that changes its document is alive
+ "check":"<hex>",              see coldstore.layout.sealed_json
+ "draining":false,             it is being emptied: no new queues go there
  "format":1,
  "incarnation":"<32 hex>",     one run of the process; another one means that the node was restarted
  "journal":"s3",               disk | s3: whether others can take over what it has acknowledged
@@ -15,7 +15,7 @@ cluster/nodes/<id>.json, written by the node alone, a compare-and-swap every few
  "version":"1.0.0",            of jjq
  "wire":"10.0.0.7:40123"}      where other nodes push to it
 
-There is no time in it: clocks of different machines need not agree, and nothing may depend on them.
+The document has no time in it: clocks of different machines need not agree.
 """
 
 from __future__ import annotations

@@ -1,5 +1,9 @@
-"""State documents (hotstore.queue.state_document) of queues that move: of many, the one that the shards document names
-counts, and those of earlier epochs are not needed any more."""
+"""State documents of queues that move: subscribers and producers at the moment when a queue changed hands.
+
+The hot store has the format (hotstore.queue.state_document). Of several documents, the one that the shards document
+names counts. Those of earlier epochs are not needed any more: `sweep` deletes them. The file is small because
+everything else is there; three files of `takeover` use it, and the other documents of a queue are here.
+"""
 
 from __future__ import annotations
 

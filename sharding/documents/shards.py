@@ -7,14 +7,14 @@ queues/<name>/shards.json
  "format":1,
  "owner":"n2",                    the node that writes the tail and is home of the subscribers
  "queue":"<32 hex digits>",       id of the queue
- "ranges":[[0,4096,"n3"]],        blocks that others serve: first offset, end, node; in order, apart
+ "ranges":[[0,4096,"n3"]],        blocks that others serve: first offset, end, node; in order, no overlap
  "run":7,                         the owner's run (tenure.py) in which it became the owner, or a later one
  "state":"00…03-<token>.json",    subscribers and producers at the swap, under state/; null: none yet
  "version":9}                     grows with every change: no two contents are alike, as S3's etags demand
 
-The swap is the commit point of every move. Before it, everything that the new owner needs is in the
-cold store and in the state document that the new version names; so there is no move in progress to
-record: a move that was broken off has not happened, or has happened.
+The swap is the commit point of every move. Before it, everything that the new owner needs is in the cold store and in
+the state document that the new version names. So there is no move in progress to record: a move that breaks off has
+happened, or has not.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Shards:
     version: int = 1
 
     def server_of(self, offset: int) -> Range:
-        """The node that serves `offset`, and how far it does; `next` is -1 where that has no end."""
+        """The range that has `offset`, with its node. `next` is -1 if the range has no end."""
         at = 0
         for found in self.ranges:
             if offset < found.first:
@@ -66,7 +66,7 @@ class Shards:
         return Range(at, -1, self.owner)
 
     def moved(self, owner: str, run: int, state: str | None) -> Shards:
-        """The next tenure."""
+        """The document with a new owner: the next epoch."""
         ranges = tuple(found for found in self.ranges if found.node != owner)
         return replace(self, epoch=self.epoch + 1, owner=owner, run=run, state=state, ranges=ranges)
 
@@ -89,7 +89,7 @@ def read(objects: ObjectStore, queue: str) -> StoredShards | None:
 
 
 def create(objects: ObjectStore, shards: Shards) -> Shards:
-    """Put the first document; returns the one that is there, whoever was first."""
+    """Put the first document. Returns the document that is there: ours, or that of a node that was quicker."""
     try:
         objects.put_if_absent(paths.shards(shards.name), encode(shards))
     except Conflict:
@@ -139,7 +139,7 @@ def change(
 
 
 def check_ranges(ranges: Sequence[Range]) -> tuple[Range, ...]:
-    """`ranges` in order, if they are apart and not empty."""
+    """`ranges` in order; `InvalidInput` if one is empty or two overlap."""
     in_order = tuple(sorted(Range(*each) for each in ranges))
     for each in in_order:
         paths.check_name(each.node, "node")

@@ -16,13 +16,13 @@ cluster/tenures/<node>.json, changed by compare-and-swap only
  "state":"open",                  open → ended (by another node) → settled (nothing left to take over)
  "token":"<32 hex digits>"}       the process
 
-A process that starts as node X makes itself the next run. If X was open, the tenure goes on: no other
-node can have taken a queue of it, so everything that X owned is its own without a look at a single
-shards document. If another node has ended it, a new tenure begins (`since` = `run`), and what X owned is
-an *orphan*, taken over queue by queue, by X like by anyone.
+A process that starts as node X makes itself the next run. If the tenure of X is open, it goes on: no other node can
+have taken a queue of X, so the process owns everything that X owned, and reads no shards document. If another node has
+ended the tenure, a new one begins (`since` = `run`). The journal of the ended one is an *orphan journal* ("estates" in
+the document): any node, X among them, takes it over queue by queue.
 
-Others may take queues from a run only when its tenure is over (`is_over`). The owner asks `check` after
-each journal put, before it acknowledges: the one document covers all its queues.
+Other nodes may take queues from a run only when its tenure is over (`is_over`). The owner calls `check` after each
+journal put, before it acknowledges: this one document covers all its queues.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _TRIES: Final = 32
 
 
 class OrphanJournal(NamedTuple):
-    """The journal that a tenure left behind: of the runs since..run, numbers first..end."""
+    """The journal that an ended tenure left behind: numbers first..end of the runs since..run."""
 
     since: int
     run: int
@@ -109,7 +109,7 @@ def end(objects: ObjectStore, found: StoredTenure, by: str) -> StoredTenure:
 
 
 def settle(objects: ObjectStore, node: str, orphan: OrphanJournal) -> None:
-    """Nothing of this orphan is needed any more: forget it. Repeating is no error."""
+    """Forget an orphan journal that was taken over in full. Repeating is no error."""
 
     def make(now: Tenure | None) -> Tenure | None:
         if now is None:
@@ -160,15 +160,15 @@ class OwnTenure:
         self._swap(lambda now: now)
 
     def beat(self) -> None:
-        """Show that we live; `Fenced` if the tenure is over."""
+        """Change the document, so that others see that this process lives; `Fenced` if the tenure is over."""
         self.change(lambda now: replace(now, beat=now.beat + 1))
 
     def advance(self, boundary: int) -> None:
-        """Say durably that nothing before `boundary` is needed; `Fenced` if that is not ours to say any more."""
+        """Write that nothing in the journal before `boundary` is needed; `Fenced` if the tenure is over."""
         self.change(lambda now: replace(now, boundary=max(now.boundary, boundary)))
 
     def change(self, make: Callable[[Tenure], Tenure]) -> None:
-        """Swap our document for what `make` makes of it; `Fenced` if it is not ours any more."""
+        """Swap our document for what `make` makes of it; `Fenced` if the tenure is over."""
         with self._lock:
             self.tenure = self._swap(make)
 

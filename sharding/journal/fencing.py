@@ -51,7 +51,7 @@ def begin(
     holder: Holder | None = None,
     clock: Clock | None = None,
 ) -> OwnTenure:
-    """Be `node` from now on: every other process of this name is fenced. `Conflict` if it must not be."""
+    """Become `node`: every other process of this name is fenced from now on. `Conflict` if that is refused."""
     key = paths.tenure(node)
 
     def decide(found: Object | None) -> Change[Tenure]:
@@ -71,12 +71,14 @@ def begin(
 
 
 def admit(objects: ObjectStore, found: StoredTenure, here: Holder, clock: Clock) -> None:
-    """Return if the tenure may go on `here`, else `Conflict` that names its holder and says what to do."""
+    """Return if the tenure may go on `here`; else `Conflict` names its holder and says what to do."""
     there = found.tenure.holder
     if found.tenure.state != "open" or found.tenure.journal != "disk" or there is None:
         return
     if not there.is_same_store(here):
-        log.warning("this store is a copy: it says that %s has it, which does not count here", there)
+        log.warning(
+            "this store is a copy of another one, which is in use by %s: that does not count here", there
+        )
         return
     if there.identity == here.identity:
         if there.inode == here.inode or there.stopped:
@@ -105,12 +107,12 @@ def _refusal(now: Tenure, there: Holder) -> str:
 
 
 def is_silent(objects: ObjectStore, found: StoredTenure, clock: Clock) -> bool:
-    """Watch a tenure for longer than a lease of its holder; whether it did not beat. Blocks for all that time."""
+    """Watch a tenure for longer than a lease of its holder. True if it did not beat. Blocks for all that time."""
     if found.tenure.holder is None:
         return True  # a tenure of an early release: it names no lease to wait for
     seconds = LEASE_MARGIN * found.tenure.holder.lease_seconds
     pause = seconds / WATCH_LOOKS
-    log.warning("waiting for %.0f s to see whether it gives a sign of life", seconds)
+    log.warning("waiting for %.0f s to see whether the other process is alive", seconds)
     node = found.tenure.node
     liveness = Liveness(clock, seconds, 2 * pause)
     liveness.look({node: found.etag})
@@ -149,7 +151,7 @@ def _next(objects: ObjectStore, old: Tenure, journal: JournalKind, token: str) -
 
 
 class FencingWalk:
-    """One walk, to be taken to its end; then `end` is the number of the fence, and `next` what follows it."""
+    """One walk, to be read to its end. Then `end` is the number of the fence, and `next` the number after it."""
 
     def __init__(self, objects: ObjectStore, node: str, first: int, run: int, token: bytes) -> None:
         self.damage: list[Damage] = []
@@ -162,7 +164,7 @@ class FencingWalk:
         self._token = token
 
     def batches(self) -> Iterator[JournalObject]:
-        """Every object in order, but for fences. The last fence is put after the last one was taken."""
+        """Every object in order, without fences. The fence at the end is put after the last object was read."""
         with ThreadPoolExecutor(JOURNAL_READS_MAX, "jjq-walk") as pool:
             yield from self._batches(pool)
 
@@ -198,7 +200,7 @@ class FencingWalk:
             return None
 
     def _decode(self, data: bytes, number: int) -> JournalObject | None:
-        """The object; None if it is damaged, which is reported and never hidden."""
+        """The object; None if it is damaged, which is added to `damage`."""
         key = paths.journal(self._node, number)
         try:
             return journal_objects.decode(data, number, key)
@@ -208,7 +210,7 @@ class FencingWalk:
             return None
 
     def _put_fence(self, number: int) -> bool:
-        """Whether the journal ends at `number` now, by our doing."""
+        """Put a fence at `number`. False if another object is there already."""
         self._check_no_hole(number)
         next_ = number + JOURNAL_WINDOW
         fence = journal_objects.fence(number, self._run, self._token, next_)
@@ -221,13 +223,13 @@ class FencingWalk:
         return True
 
     def _check_no_hole(self, number: int) -> None:
-        """What a run has in flight lies within the window; an object behind it says that this one was deleted."""
+        """Puts in flight lie within the window. So an object behind the window means that `number` was deleted."""
         last = paths.journal(self._node, number + JOURNAL_WINDOW - 1)
         behind = next(self._objects.list(paths.journal_folder(self._node), last), None)
         if behind is not None:
             key = paths.journal(self._node, number)
             raise DataLoss(
-                f"journal object {key} is missing, yet {behind.key} is there: somebody deleted it; restore it "
+                f"journal object {key} is missing, but {behind.key} is there: somebody deleted it; restore it "
                 f"from a version or a copy, then start again",
                 key=key,
             )

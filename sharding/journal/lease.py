@@ -1,14 +1,14 @@
-"""The lease of a node whose journal is on its own disk: it acknowledges only while others must wait.
+"""The lease of a node whose journal is on its own disk: until when the node may acknowledge.
 
-A disk cannot be fenced from outside. So the node acknowledges only for LEASE_SECONDS after the beginning
-of its last successful beat, by its own monotonic clock; and others end its tenure only after they have
-seen no beat for longer than that, by theirs. Beat and end are swaps of the same document: one of them
-takes effect. A node that was paused, or cut off, beats before the next acknowledgement until a beat
-succeeds, or fails for ever because the tenure was ended. Whoever waits beats by itself: it may be the
-event loop that waits, and then nobody else would.
+Nobody can fence a disk from outside. So the node acknowledges only for LEASE_SECONDS after the beginning of its last
+successful beat, by its own monotonic clock. Other nodes end its tenure only after they have seen no beat for longer
+than that, by their clocks. Beat and end are swaps of the same document: only one of them takes effect. A node that was
+paused or cut off beats again before its next acknowledgement, until a beat succeeds, or fails for ever because the
+tenure was ended. The waiting thread renews the lease itself: if it blocks the event loop, the heartbeat cannot run.
 
-A server that is alone is *patient*: nobody takes its store but an operator who says that it is gone, so it goes
-on while the store is away (`stay`). Only after a pause, in which that may have happened, must it beat first.
+The lease of a single server is *patient*. Only an operator who says that the server is gone can end its tenure. So the
+server goes on while the store cannot be reached (`stay`). Only after a pause of its own, in which an operator may have
+ended its tenure, must it beat first.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Lease:
         patient: bool = False,
         begun: float | None = None,
     ) -> None:
-        """`begun`: when the tenure was made ours, which is as good as a beat."""
+        """`begun`: when this process began its tenure, which counts as a beat."""
         self._beat = beat
         self._clock = clock
         self._seconds = seconds
@@ -61,12 +61,12 @@ class Lease:
         self._until = max(self._until, self.begun + self._seconds)
 
     def stay(self) -> None:
-        """Called now and then where `patient`: we are awake, so the lease goes on, though the store may be away."""
-        if self.valid:  # not if it ran out: then we were paused, and only a beat can tell what happened since
+        """Called every few seconds if `patient`: we are awake, so the lease goes on, even if no beat arrives."""
+        if self.valid:  # if it has run out, we were paused, and only a beat can tell what happened since
             self._until = max(self._until, self._clock.monotonic() + self._seconds)
 
     def confirm(self) -> None:
-        """Return if the lease is valid, or after one beat; `Exhausted`: nothing may be done at present."""
+        """Return if the lease is valid, or after one beat. `Exhausted` if nothing may be written now."""
         if self.valid:
             return
         try:
@@ -78,12 +78,12 @@ class Lease:
             raise Exhausted(f"this server must stop: {self.lost}") from self.lost
 
     def end(self, why: Exception) -> None:
-        """The tenure is over, or the process ends: nobody waits any longer."""
+        """The tenure is over, or the process ends: all that wait get `why`."""
         self.lost = self.lost or why
         self._ended.set()
 
     def wait(self) -> None:
-        """Return once the lease is valid; raises what ended it."""
+        """Return once the lease is valid; raise the error that ended it."""
         while not self.valid:
             if self.lost is not None:
                 raise self.lost
@@ -96,7 +96,7 @@ class Lease:
 
 
 class LeasedJournal:
-    """A journal that is written and synced only under the lease."""
+    """A journal that is written and synced only while the lease is valid."""
 
     def __init__(self, inner: Journal, lease: Lease) -> None:
         self._inner = inner
@@ -126,9 +126,7 @@ class LeasedJournal:
             with suppress(Exhausted):
                 self._lease.confirm()
         if self._lease.lost is None and not self._lease.valid:
-            raise Exhausted(
-                "this node has lost touch with the object store: nothing is accepted until it is back"
-            )
+            raise Exhausted("this node cannot reach the object store: nothing is accepted until it can")
         self._check()
         return self._inner.append(records)
 

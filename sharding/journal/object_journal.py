@@ -1,18 +1,17 @@
 """The journal on object storage: losing the node loses nothing.
 
     append   encode the batch, give it the next number, begin to put it if absent
-    sync     wait for the puts of what was appended, in order; then ask whether this process is still the node
+    sync     wait for the puts of all that was appended, in order. Then read whether this process is still the node
              (tenure.py). One answer covers all puts that had landed when it was asked for
-    trim     say durably where the journal begins, then delete what lies before; never a fence
-    recover  walk through the runs before ours and end them with a fence (fencing.py)
+    trim     write in the tenure where the journal begins; then delete the objects before that, but no fence
+    recover  read the runs before ours and end them with a fence (fencing.py)
 
-A put whose outcome is unknown is tried again under the same number until it is known, however long the
-store is away: nothing is acknowledged meanwhile. If the number is taken, the object's token tells
-whether by ourselves. Any other answer means that the journal was fenced: it is poisoned, and the process
-must start again.
+If the outcome of a put is unknown, the put is repeated under the same number until it is known, however long the store
+cannot be reached. Nothing is acknowledged meanwhile. If the number is taken, the token in the object tells whether we
+put it. If not, the journal was fenced: it is poisoned, and the process must start again.
 
-One thread appends and trims, a second one may sync meanwhile. Both may find that the oldest put has landed;
-a lock keeps them in order.
+One thread appends and trims; a second thread may sync meanwhile. Both may find that the oldest put has landed: a lock
+keeps them in order.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ class ObjectJournal:
             yield found
 
     def append(self, records: Sequence[Record]) -> int:
-        """Begin to put one batch; durable after `sync`."""
+        """Begin to put one batch. It is durable after `sync`."""
         self._check_usable()
         first = self.next_sequence
         for data in journal_objects.encode(records, first, self._held.run, self._held.token):
@@ -108,7 +107,7 @@ class ObjectJournal:
         return first
 
     def sync(self) -> None:
-        """Return when what was appended is durable and we are still the node, else raise Poisoned."""
+        """Return when all that was appended is durable and this process is still the node; else raise `Poisoned`."""
         self._check_usable()
         upto = self.next_sequence
         while self._landed < upto:
@@ -123,7 +122,7 @@ class ObjectJournal:
             failpoint.reach("journal.synced")
 
     def trim(self, before: int) -> None:
-        """Free the objects below `before`, now and then: it costs a put and deletes, however little there is."""
+        """Free the objects below `before`. Not at every call: each trim costs a put and deletes."""
         self._check_usable()
         free = [number for number in self._sizes if number < before]
         size = sum(self._sizes[number] for number in free)
@@ -138,7 +137,7 @@ class ObjectJournal:
         except Fenced as error:
             raise self._poisoned(error) from error
         except JjqError as error:
-            log.warning("journal: trimmed later: %s", error)
+            log.warning("journal: not trimmed, will try again: %s", error)
             return
         failpoint.reach("journal.boundary")
         damaged = {found.first for found in self.damage}
@@ -148,18 +147,18 @@ class ObjectJournal:
                 self._sweeps.submit(self._delete, paths.journal(self._held.node, number))
 
     def chapter(self, coming: int) -> int | None:
-        """Always the same: objects are lost one by one, and a lost one is missed by its number."""
+        """Always the same: objects are lost one by one, and the number of a lost one is missing."""
         return 0
 
     def note(self, *, durable: bool) -> None:
-        """Nothing: where the journal begins is in the tenure, and its end is a number that nobody has put."""
+        """Nothing to write: the tenure says where the journal begins, and it ends at the first absent number."""
 
     def hurry(self) -> None:
-        """The process is to end: what the store does not answer now is left unknown."""
+        """The process ends soon: a put that the store does not answer now stays unknown."""
         self._hurry.set()
 
     def close(self, clean: bool = True) -> None:
-        """Wait for what is under way, unless it is not `clean`. May be repeated."""
+        """Wait for the puts under way if `clean`. May be repeated."""
         try:
             if self._ready and clean and self._poison is None:
                 self.sync()
@@ -175,7 +174,7 @@ class ObjectJournal:
         check(self._ready, "a journal is recovered before it is used, and not used after close")
 
     def _count(self, number: int, size: int) -> None:
-        """However small an object is, it costs a request to replay: so that checkpoints come soon enough."""
+        """Count an object with a minimum size: replaying it costs a request, however small it is."""
         size = max(size, JOURNAL_OBJECT_BYTES_MIN)
         self._sizes[number] = size
         self.used_bytes += size
@@ -203,7 +202,7 @@ class ObjectJournal:
         except Conflict:
             if not self._is_ours(key, number):
                 raise Fenced(
-                    f"{key} was put by another: this node's queues are taken over; start it again"
+                    f"{key} was put by another node, which has taken over this node's queues: start this node again"
                 ) from None
 
     def _is_ours(self, key: str, number: int) -> bool:
@@ -215,7 +214,7 @@ class ObjectJournal:
         return not found.is_fence and found.token == self._held.token
 
     def _until_known(self, attempt: Callable[[], None], doing: str) -> None:
-        """Repeat while the store is away. What it refuses for certain may be mended, too: a right, a quota."""
+        """Repeat while the store cannot be reached, or refuses: a missing right or a full quota may be mended."""
         while True:
             try:
                 return attempt()
@@ -224,7 +223,7 @@ class ObjectJournal:
             except JjqError as error:
                 if self._hurry.is_set():
                     raise
-                log.warning("journal: cannot %s, trying again: %s", doing, error)
+                log.warning("journal: cannot %s, will try again: %s", doing, error)
             self._hurry.wait(JOURNAL_RETRY_SECONDS)
 
     # Errors and leftovers ---------------------------------------------------------------------------
@@ -245,7 +244,7 @@ class ObjectJournal:
             self._objects.delete(key)
 
     def _sweep(self, before: int) -> None:
-        """Delete what a trim before ours left. Whatever has no body is a fence, and stays."""
+        """Delete the objects that an earlier trim left. An object without a body is a fence, and stays."""
         folder = paths.journal_folder(self._held.node)
         with suppress(JjqError):
             for info in self._objects.list(folder):
@@ -257,5 +256,5 @@ class ObjectJournal:
 
 
 def _is_there(put: Future[None]) -> bool:
-    """Whether it has landed. One that failed is met by the sync of its own batch, or of one after it."""
+    """Whether the put has landed. A put that failed is raised by the sync of its own batch, or of a later one."""
     return put.done() and not put.cancelled() and put.exception() is None

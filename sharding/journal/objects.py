@@ -3,11 +3,12 @@
     object    64 bytes   header
               body       records as in hotstore.journal.layout: 8 bytes kind and length, payload, zeros up to 8
 
-One object is one batch, or a large batch is cut into several with consecutive numbers, so that they can be
-put side by side; it counts only if all are there. The number of the first is the batch's sequence. An
-object without a body is a *fence*: no object of run `run` or of an earlier one counts from here on, and
-the journal goes on at number `next`. A run has puts in flight only below `next`, so whatever of it
-arrives later is never read.
+One object holds one batch. A large batch is cut into several objects with consecutive numbers, which are put side by
+side; the batch counts only if all of them are there. The number of the first object is the batch's sequence.
+
+An object without a body is a *fence*: no object of run `run`, or of an earlier run, counts from here on, and the
+journal goes on at number `next`. A run has puts in flight only below `next`, so an object that arrives later is never
+read.
 """
 
 from __future__ import annotations
@@ -112,9 +113,9 @@ def decode(data: bytes, number: int, key: str) -> JournalObject:
 
 
 def batches(objects: Iterable[JournalObject], kinds: Container[int] | None) -> Iterator[Batch]:
-    """The batches that lie in objects, those that are whole; `Conflict` for a kind not in `kinds`.
+    """The whole batches in `objects`; `Conflict` for a kind of record that is not in `kinds`.
 
-    One that is not whole was never acknowledged, if it is the last; else a part of it is damaged.
+    The last batch may be cut short: then it was never acknowledged. Any other one has a damaged part.
     """
     parts: list[JournalObject] = []
     for found in objects:

@@ -1,11 +1,11 @@
-"""What an operator can ask of a cluster: who is there, who serves what, what to move, and to move it.
+"""What an operator can ask of a cluster: which nodes there are, who serves what, what to move, and to move it.
 
-`NodeOperator` answers for this node alone, to other nodes, and never forwards; `Operator` answers for
-the cluster by asking all of them.
+`NodeOperator` answers other nodes, for this node alone, and never forwards. `ClusterOperator` answers for the cluster:
+it asks all nodes.
 
-There is no state of an operation anywhere: every step is one compare-and-swap of a shards document
-that either happened or did not. So whatever breaks, operator, source or target, at whatever step,
-ask for a plan again and carry it out: what is done is not in it any more.
+No state of an operation is kept anywhere. Every step is one compare-and-swap of a shards document that has happened or
+has not. So whatever breaks at whatever step (operator, source or target), ask for a plan again and carry it out: the
+steps that were done are not in the new plan.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TRIES: Final = 8
 
 
 class NodeOperator:
-    """For this node alone: what it owns, and what only the owner of a queue can do."""
+    """For this node: what it owns, and what only the owner of a queue can do."""
 
     def __init__(self, ownership: Ownership, nodes: Nodes, loads: Loads) -> None:
         self._ownership = ownership
@@ -103,7 +103,7 @@ class NodeOperator:
         return self._shards_of(shards)[-1]
 
     async def _mine(self, queue: str) -> Shards:
-        """The document of a queue of ours as it is now; `Fenced` names the owner otherwise."""
+        """The document of a queue of ours as it is now. If it is not ours, `Fenced` names the owner."""
         shards = await self._ownership.shards(check_name(queue))
         if shards is None:
             raise NotFound(f"queue {queue} has no owner yet: push to it first, or correct the name")
@@ -189,7 +189,7 @@ class ClusterOperator:
         if first is not None:
             return await (await self._at((await self._owned(queue)).owner)).move(queue, to, first)
         await self._hand_over(queue, to)
-        await self._router.get_queue(queue)  # so that it serves before anybody has to wait for it
+        await self._router.get_queue(queue)  # so that the new owner serves before a client has to wait for it
         found = (await (await self._at(to)).shards(queue)).get(queue)
         if not found:
             raise Fenced(f"queue {queue} was moved on meanwhile: list its shards", owner=None)
@@ -199,8 +199,8 @@ class ClusterOperator:
         await self._here.prepare(queue)
 
     async def _hand_over(self, queue: str, to: str) -> None:
-        """Until `to` owns the queue; a move that is under way already is waited for."""
-        with suppress(JjqError):  # without it the move takes a little longer, and says itself what is wrong
+        """Ask for the move until `to` owns the queue. If a move is under way already, wait for it."""
+        with suppress(JjqError):  # if it fails, the move takes a little longer
             await (await self._at(to)).prepare(queue)
         backoff = Backoff(_PAUSE_SECONDS, _PAUSE_SECONDS * 2**_TRIES)
         while (owner := (await self._owned(queue)).owner) != to:
@@ -215,7 +215,7 @@ class ClusterOperator:
         return await (await self._at((await self._owned(queue)).owner)).split(queue, parts, dry_run=dry_run)
 
     async def _owned(self, queue: str) -> Shards:
-        """The queue's document; a queue of nobody finds its first owner by being asked for."""
+        """The queue's document. If nobody owns the queue, a request for it finds its first owner."""
         shards = await self._ownership.shards(check_name(queue))
         if shards is None:
             await self._router.get_queue(queue)
@@ -234,7 +234,7 @@ class ClusterOperator:
 
 
 def _newer(one: Iterable[Shard] | None, other: list[Shard]) -> list[Shard]:
-    """Of two nodes that both believe to own a queue, the word of the later epoch."""
+    """If two nodes claim a queue, trust the higher epoch."""
     known = list(one or ())
     if not known or (other and other[-1].epoch > known[-1].epoch):
         return other

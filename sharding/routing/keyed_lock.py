@@ -1,7 +1,11 @@
-"""Taking turns: who asks first gets the answer first, and goes on before the next one does.
+"""A lock for each key: callers of one key get their answers in the order in which they came.
 
-Answers that are shared by all who wait would wake them some turns of the event loop later, and whoever
-came in between, when the answer was known already, would overtake them.
+Each caller goes on before the next one gets its answer. If all callers waited for one shared answer, they would wake
+up some turns of the event loop later, and a caller that came in between would overtake them: the answer is known by
+then.
+
+A small file of its own, because the router (routing/router.py) and the store of a peer (jjq/remote/peer_store.py) use
+it.
 """
 
 from __future__ import annotations
@@ -14,24 +18,24 @@ T = TypeVar("T")
 
 
 class KeyedLock(Generic[T]):
-    """One line for each key."""
+    """One lock for each key, for as long as somebody holds it or waits for it."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, asyncio.Lock] = {}
-        self._lengths: dict[str, int] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._users: dict[str, int] = {}  # who hold a lock or wait for it
 
-    def waiting(self, key: str) -> bool:
-        """Whether somebody stands in line: then everybody has to."""
-        return key in self._lines
+    def is_held(self, key: str) -> bool:
+        """Whether somebody holds the lock of `key`: then all others must wait."""
+        return key in self._locks
 
-    async def take(self, key: str, ask: Callable[[str], Awaitable[T]]) -> T:
-        """The answer for `key`, after all who came before have theirs."""
-        line = self._lines.setdefault(key, asyncio.Lock())
-        self._lengths[key] = self._lengths.get(key, 0) + 1
+    async def run(self, key: str, ask: Callable[[str], Awaitable[T]]) -> T:
+        """Wait for all callers that came before; then return what `ask` answers for `key`."""
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        self._users[key] = self._users.get(key, 0) + 1
         try:
-            async with line:
+            async with lock:
                 return await ask(key)
         finally:
-            self._lengths[key] -= 1
-            if not self._lengths[key]:
-                del self._lines[key], self._lengths[key]
+            self._users[key] -= 1
+            if not self._users[key]:
+                del self._locks[key], self._users[key]

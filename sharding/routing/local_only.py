@@ -1,7 +1,7 @@
-"""The store of this node as other nodes ask for it: it serves, or refuses with `Fenced`; it never forwards.
+"""The store of this node as other nodes see it: it serves, or refuses with `Fenced`; it never forwards.
 
-That is the protection against loops: requests between nodes end here, whoever is mistaken. It also
-counts what is served, by queue, for placement.
+So requests between nodes cannot go in circles, even if several nodes are mistaken about an owner. The store also
+counts the elements that each queue serves, for placement.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class LocalOnlyStore(PushTarget):
         return await self._ask(queue, lambda store: store.list_subscribers(queue, after=after, limit=limit))
 
     async def delete_subscriber(self, subscriber: str) -> None:
-        # A second attempt could tell of a success as if it were none.
+        # A second attempt after a success would find no subscriber, and fail.
         await self._ask(queue_of(subscriber), lambda store: store.delete_subscriber(subscriber), safe=False)
 
     async def seek(
@@ -178,11 +178,11 @@ class LocalOnlyStore(PushTarget):
     async def read(
         self, queue: str, start: str = "beginning", end: str | None = None, *, follow: bool = False
     ) -> AsyncGenerator[pa.RecordBatch, None]:
-        """Between two offsets also of queues that others own: history is on object storage for everyone."""
+        """Between two offsets, also of queues that other nodes own: every node can read history on object storage."""
         first, last = named_offset(start), named_offset(end)
         if not self._ownership.owns(queue) and first is not None and last is not None:
             history = counted(self._ownership.read_history(queue, first, last), queue, self._traffic)
-            with suppress(OutOfRange):  # before the first element: not all of it is history, the owner has it
+            with suppress(OutOfRange):  # before the first element: only the owner has all of it
                 async for batch in history:
                     yield batch
                 return
@@ -200,7 +200,7 @@ async def counted(
 
 
 async def statuses(nodes: Nodes, at: Callable[[str, str], Awaitable[Store]]) -> list[NodeStatus]:
-    """How all nodes are, by name; of one that does not answer, why."""
+    """The status of all nodes, by name. For a node that does not answer: the error."""
 
     async def one(node: Node) -> list[NodeStatus]:
         try:
@@ -214,12 +214,12 @@ async def statuses(nodes: Nodes, at: Callable[[str, str], Awaitable[Store]]) -> 
 
 
 def queue_of(name: str) -> str:
-    """As `queue_part`; what is no text goes on to the store, which says what is wrong with it."""
+    """As `queue_part`. A name that is not text is passed to the store, which says what is wrong with it."""
     return queue_part(name) if isinstance(name, str) else name
 
 
 def refused(queue: str, owner: str | None) -> Fenced:
-    """What a client is told that cannot be served here nor elsewhere at the moment."""
+    """The error for a request that no node can serve at the moment."""
     return Fenced(
         f"queue {queue} is changing hands between nodes: ask again" + (f", at {owner}" if owner else ""),
         owner=owner,

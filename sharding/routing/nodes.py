@@ -1,13 +1,12 @@
-"""The nodes of the cluster, as this one sees them: its own heartbeat, and everybody else's.
+"""The nodes of the cluster, as this node sees them; and this node's own heartbeat.
 
-A look is one listing of `cluster/nodes/`, whose etags tell which documents have changed; a few of the
-changed ones are read, those read longest ago first. So watching a thousand nodes costs two requests
-a second, and never one for a client's request. Alive is who was seen to change within `dead_seconds`
-of this node's own monotonic clock; wall time is never asked. A node that stops in order deletes
-its document and is gone at once.
+A look is one listing of `cluster/nodes/`. Its etags tell which documents have changed. A few of the changed ones are
+read, those read longest ago first. So watching a thousand nodes costs two requests a second, and none for a client's
+request. A node is alive if its document changed within `dead_seconds` (documents/liveness.py). A node that stops in
+order deletes its document, and is gone at once.
 
-The heartbeat is a compare-and-swap: of two processes with the same node name the one that started
-last wins, and the other one is told (`taken`) and must stop.
+The heartbeat is a compare-and-swap. Of two processes with the same node name, the one that started last wins. The
+other one finds out (`taken`) and must stop.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ log = logging.getLogger("jjq.sharding")
 
 @dataclass(frozen=True, slots=True)
 class NodesSettings:
-    """How often to give a sign, and after how long a silence others count as dead."""
+    """How often this node beats, and after how many seconds of silence another node counts as dead."""
 
     beat_seconds: float = BEAT_SECONDS
     dead_seconds: float = DEAD_SECONDS
 
     @classmethod
     def for_lease(cls, seconds: float) -> NodesSettings:
-        """A node counts as dead after `seconds` of silence; it gives several signs in that time."""
+        """A node counts as dead after `seconds` of silence; it beats several times in that time."""
         return cls(min(BEAT_SECONDS, seconds / (DEAD_BEATS_MIN + 1)), seconds)
 
     def __post_init__(self) -> None:
@@ -61,7 +60,7 @@ class _Seen:
 
 
 class Nodes:
-    """See the module's docstring. `start` it on the event loop that uses it."""
+    """The list of nodes. `start` it on the event loop that uses it."""
 
     def __init__(
         self,
@@ -89,7 +88,7 @@ class Nodes:
     # What is known ----------------------------------------------------------------------------------
 
     def get(self, node_id: str) -> Node | None:
-        """A node as it last described itself, alive or not; None where it never did, or has left."""
+        """A node as it last described itself, alive or not; None if it never did, or has left."""
         if node_id == self.me.id:
             return self.me
         seen = self._seen.get(node_id)
@@ -103,12 +102,12 @@ class Nodes:
         return node_id == self.me.id or self._others.is_alive(node_id)
 
     def all(self) -> list[Node]:
-        """All that are known, by id."""
+        """All nodes that are known, by id."""
         known = [seen.node for seen in self._seen.values() if seen.node is not None]
         return sorted([self.me, *known], key=lambda each: each.id)
 
     def alive(self) -> list[Node]:
-        """Those that are there, by id."""
+        """The living nodes, by id."""
         return [each for each in self.all() if self.is_alive(each.id)]
 
     def address(self, node_id: str) -> str | None:
@@ -118,14 +117,14 @@ class Nodes:
     # Heartbeat and looks ------------------------------------------------------------------------------
 
     async def start(self, *, background: bool = True) -> None:
-        """Say that this node is here, and see who else is."""
+        """Write this node's document, and see which other nodes there are."""
         await self.beat()
         await self.look()
         if background:
             self._task = asyncio.create_task(self._run(), name="jjq-nodes")
 
     async def close(self) -> None:
-        """Leave: the others need not wait for a silence."""
+        """Leave, so that the other nodes need not wait for a silence."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -137,7 +136,7 @@ class Nodes:
                 log.warning("could not leave the cluster's list of nodes: %s", error)
 
     async def drain(self, draining: bool) -> Node:
-        """Say at once whether this node is being emptied."""
+        """Write at once whether this node is being emptied."""
         self.me = replace(self.me, draining=draining)
         await self.beat()
         return self.me
@@ -159,7 +158,7 @@ class Nodes:
             await self._lost(key)
 
     def _begin(self, key: str, me: Node) -> str:
-        """The first heartbeat replaces whatever an earlier run left."""
+        """The first heartbeat replaces the document of an earlier run."""
         busy = Conflict(
             f"other processes with the node name {me.id} start all the time: give each its own --node"
         )
@@ -167,7 +166,7 @@ class Nodes:
         return swap(self._objects, key, lambda found: mine, busy=busy, expect_none=True).etag
 
     async def _lost(self, key: str) -> None:
-        """The document is not the one we wrote: deleted by someone, or another process has our name."""
+        """The document is not the one that we wrote: it was deleted, or another process has our name."""
         try:
             found = await self._runner.run(lambda: self._objects.get(key))
         except NotFound:
@@ -180,7 +179,7 @@ class Nodes:
         self.taken.set()
 
     async def look(self) -> None:
-        """See who is there."""
+        """See which nodes there are."""
         listed = await self._runner.run(lambda: list(self._objects.list(paths.NODES)))
         present = {}
         for info in listed:
@@ -195,7 +194,7 @@ class Nodes:
         self.on_look()
 
     async def read(self, node_id: str) -> Node | None:
-        """A node's document, read now: for those who could not reach it where it was."""
+        """Read a node's document now: for callers that could not reach it at its last address."""
         key = paths.node(node_id)
         try:
             found = await self._runner.run(lambda: self._objects.get(key))

@@ -1,15 +1,15 @@
-"""The router: any node answers any request. It serves, or asks the owner, and says who that is.
+"""The router: any node answers any request. It serves the request itself, or asks the owner of the queue.
 
-    a queue of ours         → the local store                       nothing is added but a look-up
-    a queue of another node → that node, once; it does not forward  one hop more, and a hint
+    a queue of ours         → the local store                       costs one look-up more
+    a queue of another node → that node, once; it does not forward  costs one hop more; the client gets a hint
     a queue of nobody       → the node that placement names, which claims it
 
-Whoever is asked for a queue that is not its own refuses with `Fenced` before anything is written, so
-the router may try again elsewhere, whatever the verb. If a node cannot be reached the outcome is
-unknown: only verbs that may happen twice are tried again, and only if the queue has a new owner.
+A node that is asked for a queue of another node refuses with `Fenced` before it writes anything. So the router may try
+again elsewhere, whatever the verb. If a node cannot be reached, the outcome is unknown: only verbs that may happen
+twice are tried again, and only if the queue has a new owner.
 
-A read follows the ranges of the queue, each served by its node, and goes on at the same offset when
-the queue moves: whoever reads does not notice.
+A read follows the ranges of the queue, each served by its node. When the queue moves, the read goes on at the same
+offset: the reader does not notice.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ T = TypeVar("T")
 
 
 class RelayingStore(Store, Protocol):
-    """The store of another node, over whatever wire."""
+    """Port: the store of another node."""
 
     def relay(
         self, queue: str, ordered: bool, message: bytes, settle: Callable[[Receipt | JjqError], None]
     ) -> bool:
-        """Pass on a push as it came, and have `settle` called with what comes of it; False: `push` it."""
+        """Pass on a push as it came, and call `settle` with its outcome. False: not possible now, `push` it instead."""
         ...
 
     async def close(self) -> None: ...
@@ -57,7 +57,7 @@ Connect = Callable[[str], RelayingStore]  # from an address
 
 
 class Router(LocalOnlyStore):
-    """See the module's docstring. `here` is what other nodes get to see."""
+    """The store that clients see. `local_only` is the store that other nodes see."""
 
     def __init__(
         self,
@@ -74,23 +74,23 @@ class Router(LocalOnlyStore):
         self._nodes = nodes
         self._routes = Routes(ownership.shards, clock)
         self._connect = connect
-        self._turns: KeyedLock[tuple[str, Store]] = KeyedLock()
+        self._queue_locks: KeyedLock[tuple[str, Store]] = KeyedLock()
         self._peers: dict[str, RelayingStore] = {}
 
     @property
     def node(self) -> str:
-        """The name of this one."""
+        """The name of this node."""
         return self._ownership.node
 
     async def close(self) -> None:
-        """Close the connections to other nodes; the local store is its opener's."""
+        """Close the connections to other nodes. Whoever opened the local store closes it."""
         peers, self._peers = self._peers, {}
         await asyncio.gather(*(peer.close() for peer in peers.values()))
 
     # Who serves -----------------------------------------------------------------------------------
 
     def hint(self, queue: str, offset: int | None = None) -> str:
-        """The address to ask for this queue, or for its element at `offset`; empty: here, or not known."""
+        """The address of the node that serves this queue, or its element at `offset`. Empty: here, or not known."""
         route = self._routes.known(queue)
         if offset is not None and route is not None and route.ranges:
             return self._address_of(route.server_of(offset)[0])
@@ -102,17 +102,17 @@ class Router(LocalOnlyStore):
         return "" if node == self._ownership.node else self._nodes.address(node) or ""
 
     async def _owner(self, queue: str) -> str:
-        """The node that owns the queue, or shall own it: one that nobody owns, or whose owner is dead."""
+        """The node that owns the queue. If nobody does, or the owner is dead: the node that shall own it."""
         route = await self._routes.find(check_name(queue))
         if route is not None and not await self._is_there(route.owner):
-            route = await self._routes.find(queue, AGAIN_SECONDS)  # perhaps others took over by now
+            route = await self._routes.find(queue, AGAIN_SECONDS)  # perhaps another node took over by now
         if route is not None and await self._is_there(route.owner):
             return route.owner
         return self._home(queue)
 
     async def _is_there(self, node: str) -> bool:
         if self._nodes.get(node) is None:
-            await self._nodes.read(node)  # it may have come just now
+            await self._nodes.read(node)  # it may have joined just now
         return self._nodes.is_alive(node)
 
     def _home(self, queue: str) -> str:
@@ -155,7 +155,7 @@ class Router(LocalOnlyStore):
         raise refused(queue, None if named is None else self._nodes.address(named))
 
     async def _nodes_again(self, node: str) -> None:
-        """It did not answer where it was: perhaps it was started anew, elsewhere."""
+        """The node did not answer at its address: perhaps it was started again at another one."""
         if node not in {"", self._ownership.node}:
             await self._nodes.read(node)
 
@@ -181,7 +181,7 @@ class Router(LocalOnlyStore):
     async def _all(
         self, ask: Callable[[Store], Awaitable[list[T]]], place: Callable[[T], Any], limit: int | None
     ) -> list[T]:
-        """The lists of all nodes that are there, as one; what moves meanwhile comes once."""
+        """The lists of all living nodes, merged. A queue that moves meanwhile is listed once."""
         stores = [await self._store_at(node.id, "") for node in self._nodes.alive()]
         lists = await asyncio.gather(*(ask(store) for store in stores))
         found: list[T] = []
@@ -206,9 +206,9 @@ class Router(LocalOnlyStore):
     def relay(
         self, queue: str, ordered: bool, message: bytes, push: Callable[[], Awaitable[Receipt]]
     ) -> asyncio.Future[Receipt] | None:
-        """Pass on a push as it came, unread, where that can be done at once; None: it has to be pushed.
+        """Pass on a push as it came, unread, if that can be done at once; None: it must be pushed.
 
-        `push` is asked to do so should the queue turn out to be elsewhere, and the push in no order.
+        `push` is called if the queue turns out to be at another node, and the push has no place in an order.
         """
         node, peer = self._peer_at_hand(queue)
         if peer is None:
@@ -229,7 +229,7 @@ class Router(LocalOnlyStore):
     async def _relay_failed(
         self, queue: str, node: str, ordered: bool, error: JjqError, push: Callable[[], Awaitable[Receipt]]
     ) -> Receipt:
-        """As `push` has it."""
+        """React as `push` does."""
         if isinstance(error, Fenced):
             self._routes.moved(queue, error.owner)
             if not ordered:
@@ -246,7 +246,7 @@ class Router(LocalOnlyStore):
         # in order, as after a broken connection.
         queue, node = push.queue, ""
         try:
-            node, store = self._at_hand(queue) or await self._turns.take(queue, self._find)
+            node, store = self._at_hand(queue) or await self._queue_locks.run(queue, self._find)
             return await store.append(push)
         except Fenced as moved:
             self._routes.moved(queue, moved.owner)
@@ -257,15 +257,15 @@ class Router(LocalOnlyStore):
             raise
 
     def _at_hand(self, queue: str) -> tuple[str, Store] | None:
-        """The store that has `queue`, if that can be told at once and nobody waits to be told."""
-        if self._owns(queue) and not self._turns.waiting(queue):
+        """The store that has `queue`, if it is known now and no earlier push waits for the answer."""
+        if self._owns(queue) and not self._queue_locks.is_held(queue):
             return self._ownership.node, self.local
         node, peer = self._peer_at_hand(queue)
         return None if peer is None else (node, peer)
 
     def _peer_at_hand(self, queue: str) -> tuple[str, RelayingStore | None]:
-        """The same, if it is another node's."""
-        if self._turns.waiting(queue) or self._owns(queue):
+        """The same, if another node has the queue."""
+        if self._queue_locks.is_held(queue) or self._owns(queue):
             return "", None
         route = self._routes.known(queue)
         known = None if route is None else self._nodes.get(route.owner)
@@ -283,7 +283,7 @@ class Router(LocalOnlyStore):
         if follow and end is not None:
             raise InvalidInput("a read that follows has no end: leave out end, or follow")
         position, last = await self._extent(queue, start, end, follow)
-        down: set[str] = set()  # nodes of ranges that did not answer: the owner serves instead
+        down: set[str] = set()  # nodes that did not answer: the owner serves their ranges
         failures = 0
         while last is None or position < last:
             node, until = await self._server(queue, position, down)
@@ -310,7 +310,7 @@ class Router(LocalOnlyStore):
                 down.add(node)
 
     async def _extent(self, queue: str, start: str, end: str | None, follow: bool) -> tuple[int, int | None]:
-        """Both ends of a read as offsets; the owner is asked where they are not given as such."""
+        """Both ends of a read as offsets. If they are given in another way, the owner is asked."""
         first, last = named_offset(start), named_offset(end)
         if first is None or (end is None and not follow):
             begin = await self.create_subscriber(queue, start=start, dry_run=True)
@@ -326,7 +326,7 @@ class Router(LocalOnlyStore):
         return first, last
 
     async def _server(self, queue: str, position: int, down: set[str]) -> tuple[str, int | None]:
-        """The node that serves an offset, and up to where."""
+        """The node that serves an offset, and the offset at which it stops serving."""
         route = await self._routes.find(check_name(queue), ROUTE_SECONDS)
         node, until = ("", None) if route is None else route.server_of(position)
         if route is None or node in {route.owner, *down} or not await self._is_there(node):

@@ -1,8 +1,8 @@
-"""The map of the cluster in this node's memory: queue → who serves it.
+"""Routes: queue → the nodes that serve it, as this node remembers them.
 
-It is filled queue by queue when somebody asks, by one small read each, and corrected when a node
-says that it is not the owner. So it is never complete, sometimes wrong, and that costs one retry:
-a node that is asked for a queue of another one refuses, before anything is written, and names it.
+A route is read when somebody asks for its queue: one small request. It is corrected when a node says that it is not
+the owner. So the map is never complete and sometimes wrong. A wrong route costs one retry: a node that is asked for a
+queue of another node refuses before it writes anything, and names the owner.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class Route:
     """Who serves a queue, as this node knows it."""
 
     owner: str
-    epoch: int  # 0: by hearsay
+    epoch: int  # 0: another node named the owner
     ranges: tuple[Range, ...]
     read: float  # when, by the monotonic clock
 
     def server_of(self, offset: int) -> tuple[str, int | None]:
-        """The node for the element at `offset`, and where its responsibility ends (None: nowhere)."""
+        """The node for the element at `offset`, and the offset at which it stops serving (None: it does not)."""
         for found in self.ranges:
             if offset < found.first:
                 return self.owner, found.first
@@ -63,7 +63,7 @@ class Routes:
             self.forget(queue)
             return None
         if known is not None and known.epoch > shards.epoch:
-            return known  # somebody was quicker
+            return known  # a newer document was read meanwhile
         return self._set(queue, Route(shards.owner, shards.epoch, shards.ranges, self._clock.monotonic()))
 
     def _set(self, queue: str, route: Route) -> Route:
@@ -74,7 +74,7 @@ class Routes:
         """A node refused the queue; `owner` is whom it named."""
         known = self._known.get(queue)
         if owner is None or (known is not None and known.owner == owner):
-            self.forget(queue)  # no news: read it anew
+            self.forget(queue)  # nothing new: read the document again
             return
         ranges = () if known is None else known.ranges
         self._set(queue, Route(owner, 0, ranges, self._clock.monotonic()))

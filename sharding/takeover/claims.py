@@ -1,9 +1,11 @@
-"""Whose a queue is, by its shards document: what the hot store asks when it opens a queue (`hotstore.queue.owners`).
+"""Which node owns a queue, by its shards document. The hot store asks when it opens a queue (`hotstore.queue.owners`).
 
-no document            nobody's: put one, this node is the owner at epoch 1
-this node, this tenure ours; its state is in the state document, since the journal does not name it
-a tenure that is over  if its journal is taken over in full, the queue was never served in it: swap for us
-else                   another node's
+the document names                  then the queue is
+nothing: there is no document       nobody's: put one, and own the queue at epoch 1
+this node, in its present tenure    ours; its state is in the state document, since the journal does not name it
+a tenure that is over               if the journal of that tenure was taken over in full, the queue was never served
+                                    in it: swap the document, and own the queue
+another node                        that node's: `Fenced`
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from dataclasses import replace
 from coldstore.layout import paths
 from coldstore.layout.queue_settings import decode as decode_queue
 from coldstore.objects.port import ObjectStore
-from coldstore.queue.deletion import told
+from coldstore.queue.deletion import describe_deletion
 from coldstore.shared.errors import Exhausted, Fenced, NotFound, Unavailable
 from hotstore.queue.owners import Claim, QueueState, Retired
 from hotstore.runner import Runner
@@ -26,7 +28,7 @@ from sharding.limits import RETRY_SECONDS
 
 
 class Claims:
-    """The `Owners` of one node among others. Documents of queues that are ours are remembered."""
+    """The `Owners` of a node of a cluster. It remembers the documents of the queues that are ours."""
 
     def __init__(self, objects: ObjectStore, held: OwnTenure, runner: Runner) -> None:
         self.objects = objects
@@ -41,7 +43,7 @@ class Claims:
         return await self._runner.run(lambda: self._confirm(queue, epoch))
 
     def doubts(self, epoch: int) -> bool:
-        """A queue of the time when this node was alone; or, on a disk, of a tenure that others ended."""
+        """True for a queue of the time before the cluster; or, on a disk, of a tenure that another node ended."""
         now = self.held.tenure
         return epoch == 0 or (now.journal == "disk" and now.since > 1)
 
@@ -99,7 +101,7 @@ class Claims:
         except NotFound:
             raise NotFound(f"no queue {name}: create it, or correct the name") from None
         if settings.deleted is not None:
-            raise NotFound(told(settings))  # its files may be on their way out: none is to come back
+            raise NotFound(describe_deletion(settings))  # its files may be going: none is to come back
         return settings.id
 
     def _take_orphan(self, now: Shards) -> Shards:

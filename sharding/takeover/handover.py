@@ -1,4 +1,4 @@
-"""A planned move: the owner gives a queue to another node. Nothing is lost, pushes wait for a moment.
+"""A planned move: the owner gives a queue to another node. Nothing is lost; pushes wait for a moment.
 
     1  seal while pushes go on, until little is left
     2  journal: LEAVING. Later requests wait; seal the rest                 (hotstore.lifecycle.departure)
@@ -6,8 +6,9 @@
     4  swap the shards document: the next epoch, the next owner             the queue has moved
     5  journal: LEFT; waiting requests are told where to go
 
-Whoever dies at whatever step: before 4 the queue is the old owner's, which finds LEAVING in its journal
-and looks (`Claims.confirm`); from 4 on it is the new owner's, which finds everything in the cold store.
+Any node may die at any step. Before step 4 the queue is the old owner's, which finds LEAVING in its journal and reads
+the shards document again (`Claims.confirm`). From step 4 on it is the new owner's, which finds everything in the cold
+store.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sharding.takeover.claims import Claims
 
 
 async def hand_over(queue: str, to: str, claims: Claims, departures: Departures, runner: Runner) -> Shards:
-    """See the module's docstring. Not to be cancelled half-way."""
+    """Move a queue of ours to node `to`, by the steps above. Must not be cancelled half-way."""
     now, run = await runner.run(lambda: _look(queue, to, claims))
     if now.owner == to:
         return now

@@ -1,4 +1,4 @@
-"""Taking over what a dead node left: its journal is fenced and replayed, and each queue handed over in its name.
+"""Taking over from a dead node: its journal is fenced and replayed, and each of its queues moves to this node.
 
     1  the tenure is ended: no acknowledgement any more, no trim                      (tenure.py)
     2  the journal is fenced: it ends, at the same place for everyone                 (fencing.py)
@@ -8,8 +8,8 @@
        c  the shards document is swapped: the next epoch, this node                   the queue has moved
     4  the tenure is settled: the journal is not needed any more, and deleted but for its fences
 
-Any number of nodes may do this at once, or again after one died: they find the same elements, put the
-same blocks and the same state, and of their swaps one takes effect.
+Any number of nodes may do this at once, or again after one of them died. They find the same elements and put the same
+blocks and the same state; one of their swaps takes effect.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class DeadNodeJournal:
 
 
 class TakeoverWorker:
-    """Takes over for the node that `claims` speaks for. Blocking: for a worker thread."""
+    """Takes over queues for this node, the one of `claims`. Blocks: for a worker thread."""
 
     def __init__(self, cold: ColdStore, claims: Claims, clock: Clock) -> None:
         self._cold = cold
@@ -80,7 +80,7 @@ class TakeoverWorker:
         self._clock = clock
 
     def take(self, node: str) -> list[str]:
-        """Take over all that ended tenures of `node` have left; the queues that are ours now."""
+        """Take over all orphan journals of `node`. Returns the queues that are ours now."""
         found = tenure.read(self._objects, node)
         if found is None:
             return []
@@ -115,7 +115,7 @@ class TakeoverWorker:
         return moved
 
     def _is_left(self, node: str, orphan: OrphanJournal) -> bool:
-        """Whether the orphan is still to be taken over."""
+        """Whether the orphan journal is still to be taken over."""
         found = tenure.read(self._objects, node)
         if found is None:
             return False
@@ -125,7 +125,7 @@ class TakeoverWorker:
         )
 
     def _try(self, queue: HotQueue, registry: Registry, node: str, orphan: OrphanJournal) -> bool | None:
-        """Whether the queue moved to us; None if it could not be decided: then the orphan stays."""
+        """Whether the queue moved to us. None if that could not be decided: then the orphan journal stays."""
         try:
             return self._take_queue(queue, registry, node, orphan)
         except JjqError as error:
@@ -153,12 +153,12 @@ class TakeoverWorker:
         return True
 
     def _preserve(self, queue: HotQueue, registry: Registry) -> str:
-        """Everything of the queue into the cold store; the name of its state."""
-        if queue.doubt is not None:
-            raise queue.doubt.with_traceback(None)
+        """Seal everything of the queue in the cold store. Returns the name of its state document."""
+        if queue.state.doubt is not None:
+            raise queue.state.doubt.with_traceback(None)
         cold = self._cold.open_queue(queue.name)
         reconcile(queue, cold, [subscriber.offset for subscriber in registry.of(queue).values()])
-        lost = queue.damage or queue.doubt
+        lost = queue.state.loss
         if lost is not None:
             raise DataLoss(f"{lost.message}; mend the journal of its node, it is kept")
         for block in queue.sealing:

@@ -1,9 +1,9 @@
-"""Keeps this node's tenure, and watches those of the others.
+"""Beats of this node, and the watch over the tenures of the other nodes.
 
-Heartbeat are swaps of our tenure document; a look at the others is one listing, whose etags tell who has
-beaten since. Who has not for longer than a lease, by our own monotonic clock, is dead: its tenure is
-ended and, where its journal is on object storage, its queues are taken over. Wall time plays no part,
-and a mistake about who is dead costs a restart of that node, never an element.
+A beat is a swap of our own tenure document. A look at the others is one listing: its etags tell which nodes have
+beaten since the last look. A node that has not, for longer than LEASE_MARGIN leases by our own monotonic clock, is
+dead (documents/liveness.py). Its tenure is ended and, if its journal is on object storage, its queues are taken over.
+If we are mistaken about a node, that node must restart, but no element is lost.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ log = logging.getLogger("jjq.sharding")
 
 @dataclass(frozen=True, slots=True)
 class TenureSettings:
-    """How often to beat and to look, and after how long a silence a node is dead."""
+    """How often to beat and to look, and how long a lease lasts."""
 
     beat_seconds: float = TENURE_BEAT_SECONDS
     look_seconds: float = TENURE_LOOK_SECONDS
@@ -46,7 +46,7 @@ class TenureSettings:
 
     @classmethod
     def for_lease(cls, seconds: float) -> TenureSettings:
-        """Heartbeat and looks as they fit a lease of so many seconds."""
+        """Beats and looks that fit a lease of so many seconds."""
         share = seconds / LEASE_SECONDS
         return cls(share * TENURE_BEAT_SECONDS, share * TENURE_LOOK_SECONDS, seconds)
 
@@ -56,7 +56,7 @@ class TenureSettings:
 
 
 class Heartbeat:
-    """Heartbeat, and whatever else is to be done now and then. On the event loop; requests run in `runner`."""
+    """Renews the lease every few seconds. Its tasks run on the event loop, requests to the store in `runner`."""
 
     def __init__(self, lease: Lease, runner: Runner, settings: TenureSettings) -> None:
         self.on_lost: Callable[[Exception], None] = lambda error: None
@@ -78,7 +78,7 @@ class Heartbeat:
             await asyncio.wait(self._tasks)
 
     async def beat(self) -> None:
-        """Show that we live."""
+        """Renew the lease; `on_lost` is called if the tenure is over."""
         try:
             await self._runner.run(self._lease.renew)
         except Fenced as error:
@@ -98,7 +98,7 @@ async def _every(seconds: float, step: Callable[[], Awaitable[None]]) -> None:
 
 
 class TenureWatch(Heartbeat):
-    """Of a node among others: it watches them, too."""
+    """The heartbeat of a node of a cluster, which also watches the other nodes."""
 
     def __init__(
         self,
@@ -127,10 +127,10 @@ class TenureWatch(Heartbeat):
         self._tasks.append(self._repeat(self._settings.beat_seconds, self.check_cut_off))
 
     async def check_cut_off(self) -> None:
-        """Stop if we have been cut off for so long that others have most likely taken over.
+        """Stop if we have been cut off for so long that other nodes have most likely taken over.
 
-        Nothing could be acknowledged in any case; but whoever is connected here had better go there. A node
-        that is alone waits: nobody takes over. So does one with its journal on the disk.
+        A node that is cut off cannot acknowledge in any case; its clients had better go to the others. A node goes on
+        waiting if it sees no other living node, or if its journal is on its disk: then nobody takes over.
         """
         node = self._held.node
         self._own.look({node: repr(self._lease.begun)})  # it changes with every beat that arrived
@@ -144,7 +144,7 @@ class TenureWatch(Heartbeat):
             )
 
     async def look(self) -> None:
-        """Who is dead, and what is left of them?"""
+        """See which nodes are dead, and take over from them."""
         etags = await self._runner.run(self._list)
         self._others.look(etags)
         now = self._clock.monotonic()
@@ -153,7 +153,7 @@ class TenureWatch(Heartbeat):
                 await self._runner.run(lambda node=node: self._take(node))  # type: ignore[misc]
 
     def is_dead(self, node: str) -> bool:
-        """Whether a node has given no sign for longer than a lease, while we were watching."""
+        """Whether a node has not beaten for longer than LEASE_MARGIN leases, while we were watching."""
         return self._others.is_silent(node)
 
     # In a worker thread -----------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class TenureWatch(Heartbeat):
         self._takeovers.take(node)
 
     def _is_for_us(self, found: StoredTenure) -> bool:
-        """Whether there is something to take over, and no other living node is at it."""
+        """Whether there is something to take over, and no other living node is doing it."""
         now = found.tenure
         if now.node == self._held.node:
             return bool(now.orphans)
@@ -186,7 +186,7 @@ class TenureWatch(Heartbeat):
         )
 
     def end(self, found: StoredTenure) -> StoredTenure | None:
-        """End the tenure of a dead node; None if it gave a sign after all, or another node was quicker."""
+        """End the tenure of a dead node; None if it beat after all, or another node was quicker."""
         if self._others.version(found.tenure.node) != found.etag:
             return None
         try:

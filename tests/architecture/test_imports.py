@@ -82,8 +82,23 @@ def test_a_clean_synthetic_tree_passes(tmp_path: Path) -> None:
             "The rooms of the cold store import downwards",
             {"coldstore/block/a.py": "import coldstore.queue.b", "coldstore/queue/b.py": ""},
         ),
+        (
+            "The rooms of sharding import downwards",
+            {"sharding/journal/a.py": "import sharding.takeover.b", "sharding/takeover/b.py": ""},
+        ),
     ],
-    ids=["upward", "upward-lazy", "grpc", "protobuf", "pyspark", "spark", "spark-indirect", "cycle", "rooms"],
+    ids=[
+        "upward",
+        "upward-lazy",
+        "grpc",
+        "protobuf",
+        "pyspark",
+        "spark",
+        "spark-indirect",
+        "cycle",
+        "rooms",
+        "sharding-rooms",
+    ],
 )
 def test_a_breach_is_found(tmp_path: Path, contract: str, files: dict[str, str]) -> None:
     result = lint(synthetic(tmp_path, files))

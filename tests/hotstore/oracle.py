@@ -254,7 +254,7 @@ class Oracle:
         for log in self.logs.values():
             registry = self.world.engine.registry
             queue = registry.queues[log.name]
-            assert queue.damage is None
+            assert queue.state.damage is None
             assert {n: (s.previous, s.offset) for n, s in registry.of(queue).items()} == {
                 n: p.pair for n, p in log.subscribers.items()
             }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hotstore.read.lag import Lag
+from hotstore.read.listing import Lag
 from tests.hotstore.kit import World, fat, push
 
 

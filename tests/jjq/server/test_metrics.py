@@ -10,7 +10,7 @@ from urllib.request import urlopen
 import pytest
 
 from coldstore.shared.errors import InvalidInput, NotFound, Unavailable
-from hotstore.read.lag import Lag
+from hotstore.read.listing import Lag
 from hotstore.read.status import installed_version
 from jjq.server.metrics import Gauges, Lags
 from jjq.server.settings import ServerSettings

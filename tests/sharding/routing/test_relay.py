@@ -70,7 +70,7 @@ async def test_what_is_here_or_unknown_or_asked_for_by_others_is_not_relayed(wor
         await free.wait()
         return "", None
 
-    turn = asyncio.ensure_future(a.router._turns.take("q", hold))  # type: ignore[arg-type]
+    turn = asyncio.ensure_future(a.router._queue_locks.run("q", hold))  # type: ignore[arg-type]
     await asyncio.sleep(0)
     assert relay(a) is None, "it would overtake who stands in line"
     free.set()

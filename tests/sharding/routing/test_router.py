@@ -376,7 +376,7 @@ async def test_hearsay_never_hides_a_newer_epoch(world: World) -> None:
 
 
 async def test_whoever_asks_first_goes_on_first_also_when_the_answer_is_known_meanwhile() -> None:
-    turns: KeyedLock[int] = KeyedLock()
+    locks: KeyedLock[int] = KeyedLock()
     order: list[int] = []
     asked = asyncio.Event()
 
@@ -385,11 +385,11 @@ async def test_whoever_asks_first_goes_on_first_also_when_the_answer_is_known_me
         return 7
 
     async def go(n: int) -> None:
-        assert await turns.take("q", ask) == 7
+        assert await locks.run("q", ask) == 7
         order.append(n)
 
     early = [asyncio.create_task(go(n)) for n in range(3)]
-    await until(lambda: turns.waiting("q"))
+    await until(lambda: locks.is_held("q"))
     asked.set()
     late = []
     for n in range(3, 20):
@@ -397,4 +397,4 @@ async def test_whoever_asks_first_goes_on_first_also_when_the_answer_is_known_me
         late.append(asyncio.create_task(go(n)))
     await asyncio.gather(*early, *late)
     assert order == list(range(20))
-    assert not turns.waiting("q")
+    assert not locks.is_held("q")

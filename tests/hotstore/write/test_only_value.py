@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from coldstore.shared.batch import check_payload, payload, payload_schema
 from coldstore.shared.limits import ELEMENT_BYTES_MAX
-from hotstore.write.lone_push import lone_value
+from hotstore.write.push import only_value
 
 ANY_HEADERS = st.none() | st.dictionaries(st.text(max_size=5), st.binary(max_size=5), max_size=3)
 
@@ -30,7 +30,7 @@ def test_the_short_way_takes_nothing_but_one_sound_value(rows: list[Any], data: 
     one = payload("bytes", values, keys, headers).slice(start, 1)
 
     plain = keys[start] is None and headers[start] is None
-    assert lone_value(one, "bytes") == (values[start] if plain else None)
+    assert only_value(one, "bytes") == (values[start] if plain else None)
     assert check_payload(one, "bytes").column("value").to_pylist() == [values[start]]
 
 
@@ -48,6 +48,6 @@ def test_the_short_way_takes_nothing_but_one_sound_value(rows: list[Any], data: 
     ids=["two", "none", "too large", "other columns", "null", "text", "no batch"],
 )
 def test_whatever_else_there_is_goes_the_long_way(given_: Any) -> None:
-    assert lone_value(given_, "bytes") is None
-    assert lone_value(payload("text", ["a"]), "text") is None
-    assert lone_value(payload("json", ["1"]), "json") is None
+    assert only_value(given_, "bytes") is None
+    assert only_value(payload("text", ["a"]), "text") is None
+    assert only_value(payload("json", ["1"]), "json") is None
