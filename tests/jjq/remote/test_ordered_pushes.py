@@ -179,3 +179,36 @@ async def test_closing_tells_those_who_wait(fake: Served) -> None:
         await remote.close()
         with pytest.raises(Unavailable, match="closed"):
             await push
+
+
+class Gated(FakeStore):
+    """Takes pushes when a gate opens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+        self.begun = 0
+
+    async def append(self, push: Push) -> Receipt:
+        self.begun += 1
+        await self.gate.wait()
+        return await super().append(push)
+
+
+async def test_a_push_that_was_withdrawn_before_it_was_sent_is_not_sent_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("jjq.remote.ordered_pushes.PRODUCER_RECEIPTS_MAX", 1)  # so that the second one waits
+    store = Gated()
+    async with served(store) as jjq:
+        await jjq.remote.create_queue("orders")
+        first = asyncio.ensure_future(push_all(jjq.remote, 1))
+        await until(lambda: store.begun == 1)
+        second = asyncio.ensure_future(jjq.remote.push("orders", values(b"gone"), producer="p", sequence=1))
+        await until(lambda: len(jjq.remote._pipelines["orders"]._pending) == 2)
+        second.cancel()
+        await asyncio.wait([second])
+        store.gate.set()
+        await first
+        await jjq.remote.push("orders", values(b"new"), producer="p", sequence=1)
+        assert await stored(store) == [b"0", b"new"]
