@@ -22,7 +22,7 @@ from coldstore.layout import paths
 from coldstore.objects.port import ObjectStore
 from coldstore.shared import failpoint
 from coldstore.shared.errors import Conflict, DataLoss, NotFound
-from hotstore.journal.port import Damage, Place
+from hotstore.journal.port import Damage, JournalPlace
 from sharding.journal import objects as journalobject
 from sharding.journal.objects import JournalObject
 from sharding.limits import JOURNAL_READS_MAX, JOURNAL_WINDOW
@@ -83,7 +83,7 @@ class Walk:
         try:
             return journalobject.decode(data, number, key)
         except DataLoss as error:
-            place = Place(key, 0, len(data))
+            place = JournalPlace(key, 0, len(data))
             self.damage.append(Damage("corrupt", number, number, (place,), error.message))
             return None
 

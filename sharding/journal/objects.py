@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from coldstore.shared.errors import Conflict, DataLoss, check
 from hotstore.journal import layout
-from hotstore.journal.port import Batch, Record
+from hotstore.journal.port import JournalBatch, Record
 from hotstore.limits import JOURNAL_BATCH_BYTES_MAX
 from sharding.limits import JOURNAL_PART_BYTES
 
@@ -111,7 +111,7 @@ def decode(data: bytes, number: int, key: str) -> JournalObject:
     return JournalObject(number, run, token, next_, records, before, after, body, len(data))
 
 
-def batches(objects: Iterable[JournalObject], kinds: Container[int] | None) -> Iterator[Batch]:
+def batches(objects: Iterable[JournalObject], kinds: Container[int] | None) -> Iterator[JournalBatch]:
     """The batches that lie in objects, those that are whole; `Conflict` for a kind not in `kinds`.
 
     One that is not whole was never acknowledged, if it is the last; else a part of it is damaged.
@@ -127,7 +127,7 @@ def batches(objects: Iterable[JournalObject], kinds: Container[int] | None) -> I
             parts = []
         if parts and found.after == 0:
             body = found.body if len(parts) == 1 else memoryview(b"".join(part.body for part in parts))
-            yield Batch(parts[0].number, layout.decode_records(body, found.records, kinds))
+            yield JournalBatch(parts[0].number, layout.decode_records(body, found.records, kinds))
             parts = []
 
 
