@@ -41,8 +41,8 @@ class JournalReplay:
     def _doubt(self, damage: Damage) -> None:
         """Batches are lost. Whose elements were in them shows only by what the journal says of a queue later.
 
-        Of the others it cannot be told. To give out their next offset again might give it to a second
-        element, so they take no pushes until an operator accepts the loss. Where one did, the journal says so later.
+        Of the other queues it cannot be known. Their next offset may already belong to a lost element, so they take no
+        pushes until an operator accepts the loss. If one did, the journal says so later.
         """
         for queue in self._registry.by_number.values():
             if queue.state.doubt is None and (
