@@ -1,1 +1,8 @@
-"""The recent past: the journal, the hot-hot block, loaded blocks, and every subscriber's place."""
+"""The hot store: the recent past of the queues that this node serves.
+
+Verbs enter by `store.py` (the protocol is `port.py`); `opening.py` opens a data directory; `engine.py` puts the
+parts together, starts and closes them. Rooms: `write` (from a push to its receipt), `queue` (one queue in
+memory), `journal` (what survives a crash), `read` (from a position to elements), `lifecycle` (start, seal,
+checkpoint, departure), `catalog` (tables in DuckDB), `testing` (a simulated disk). `runner.py` runs blocking
+work, `limits.py` and `settings.py` hold the numbers.
+"""

@@ -23,7 +23,7 @@ from hotstore.lifecycle.administration import Administration
 from hotstore.lifecycle.checkpoint import Checkpointer
 from hotstore.lifecycle.departure import Departures
 from hotstore.lifecycle.maintenance import Maintenance, Parts
-from hotstore.lifecycle.replay import Replay
+from hotstore.lifecycle.replay import JournalReplay
 from hotstore.lifecycle.seal import Sealer
 from hotstore.limits import MOVE_BYTES, WITNESS_SECONDS
 from hotstore.queue.moves import Moves
@@ -127,8 +127,8 @@ class Engine:
         )  # fmt: skip
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self._warming: asyncio.Task[None] | None = None
-        self._told = Extent(0, None, 0)  # what the cold store knows of the journal
-        self._tell_at = 0.0
+        self._reported = Extent(0, None, 0)  # what the cold store knows of the journal
+        self._report_at = 0.0
         self._closed = False
 
         self.on_leaving: Callable[[bool], Awaitable[None]] = _nothing  # told whether all is in the cold store
@@ -144,7 +144,7 @@ class Engine:
 
     async def start(self, *, background: bool = True) -> None:
         """Recover, then serve. Without `background` nothing happens on its own: a simulation steps."""
-        replay = Replay(self.registry, self._clock)
+        replay = JournalReplay(self.registry, self._clock)
         await self._runners.load.run(lambda: replay.run(self.journal))
         for damage in self.journal.damage:
             log.error("journal: %s", damage)
@@ -153,7 +153,7 @@ class Engine:
             await self.registry.suspect_unknown()
         said = await self._runners.load.run(self._witness.recall) if self._witness is not None else None
         if said is not None:
-            self._hear(said, empty=not replay.batches)
+            self._use_testimony(said, empty=not replay.batches)
         self.usage.unsealed_bytes = sum(queue.unsealed_bytes for queue in self.registry.queues.values())
         self.checkpointer.floor = replay.first_sequence or 0
         self.committer.start(self._poisoned)
@@ -170,7 +170,7 @@ class Engine:
             self.maintenance.start()
             self._warming = asyncio.create_task(self._warm(), name="jjq-warm")
 
-    def _hear(self, said: Testimony, *, empty: bool) -> None:
+    def _use_testimony(self, said: Testimony, *, empty: bool) -> None:
         """The cold store knows of this journal, or of one that was here."""
         self.registry.expose(said.exposed)
         if empty and said.synced:
@@ -186,12 +186,12 @@ class Engine:
         witness, now = self._witness, self._clock.monotonic()
         if witness is None or extent is None or not durable or not extent.synced or self._cold.id is None:
             return
-        if extent == self._told or not (
-            due or extent.segments != self._told.segments or now >= self._tell_at
+        if extent == self._reported or not (
+            due or extent.segments != self._reported.segments or now >= self._report_at
         ):
             return
         await self._testify(witness, extent, closed=False)
-        self._told, self._tell_at = extent, now + WITNESS_SECONDS
+        self._reported, self._report_at = extent, now + WITNESS_SECONDS
 
     def _note(self, *, durable: bool) -> Extent | None:
         if not self._is_in_place():
@@ -213,7 +213,7 @@ class Engine:
             log.warning("the cold store was not told how far the journal goes: %s", error)
 
     def fail(self, error: Exception) -> None:
-        """Nothing is served any more, for whatever reason: whoever waits for `failed` closes all."""
+        """Nothing is served any more. The task that waits for `failed` closes everything."""
         if not self.failed.done():
             self.failed.set_result(error)
 

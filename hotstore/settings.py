@@ -1,4 +1,4 @@
-"""Settings of the hot store: values only, validated once by whoever makes them."""
+"""Settings of the hot store: values only, validated once, where they are created."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _UNTOLD: Final = 1  # flag: a loss was found, and the journal does not yet say w
 _SLOT_BYTES: Final = layout.pages(_SLOT.size + 8 * BOUNDS_SEGMENTS_MAX + layout.CHECKSUM.size)
 
 
-class Bounds:
+class JournalBounds:
     """The file, and what it says. Two threads change it: the journal's, and the one that prepares segments."""
 
     def __init__(self, disk: Disk | None) -> None:
@@ -83,10 +83,10 @@ class Bounds:
             self.extent = replace(self.extent, begin=first)
             self._segments(self.extent.segments.difference(numbers))
 
-    def note(self, synced: int, *, told: bool) -> None:
-        """All before `synced` is durable; `told`: the journal says by now who lost something."""
+    def note(self, synced: int, *, loss_stored: bool) -> None:
+        """All before `synced` is durable; `loss_stored`: the journal says by now which queues lost something."""
         with self._lock:
-            noted = replace(self.extent, synced=synced, untold=self.extent.untold and not told)
+            noted = replace(self.extent, synced=synced, untold=self.extent.untold and not loss_stored)
             if noted != self.extent:
                 self.extent = noted
                 self._save()

@@ -21,11 +21,11 @@ from coldstore.shared import failpoint
 from coldstore.shared.chance import Chance
 from coldstore.shared.errors import InvalidInput, check
 from hotstore.journal import layout
-from hotstore.journal.bounds import Bounds
+from hotstore.journal.bounds import JournalBounds
 from hotstore.journal.disk import Disk
-from hotstore.journal.port import Batch, Damage, Extent, Poisoned, Record
+from hotstore.journal.port import Damage, Extent, JournalBatch, Poisoned, Record
 from hotstore.journal.recovery import Recovery, write_mark
-from hotstore.journal.segment import LIVE, Segment, Writer, name_of, retire
+from hotstore.journal.segment import LIVE, Segment, SegmentWriter, name_of, retire
 from hotstore.journal.spares import Background, Spares, Thread, room_needed
 from hotstore.limits import PAGE_BYTES, SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
 
@@ -63,14 +63,14 @@ class DiskJournal:
         self._segment_bytes = segment_bytes
         self._chance = chance
         self._elsewhere = elsewhere
-        self._bounds = Bounds(beside)
+        self._bounds = JournalBounds(beside)
         self._spares = Spares(disk, chance, segment_bytes, background or Thread(), self._bounds)
         self._segments: list[Segment] = []  # that have batches, oldest first
-        self._active: Writer | None = None  # None before recovery and after close
+        self._active: SegmentWriter | None = None  # None before recovery and after close
         self._synced_upto = 0
         self._poison: OSError | None = None
 
-    def recover(self) -> Iterator[Batch]:
+    def recover(self) -> Iterator[JournalBatch]:
         """Yield every live batch in order; the journal may be written once this has ended."""
         check(self._active is None, "a journal is recovered once")
         with self._poisoning("recovery"):
@@ -146,7 +146,7 @@ class DiskJournal:
                 if name_of(segment.number, LIVE) not in names:
                     raise self._displaced(segment.number)
             with self._poisoning("writing its bounds"):
-                self._bounds.note(self._synced_upto, told=True)
+                self._bounds.note(self._synced_upto, loss_stored=True)
         return replace(self._bounds.extent, synced=self._synced_upto)
 
     def close(self, clean: bool = True) -> None:
@@ -157,7 +157,7 @@ class DiskJournal:
                 with self._poisoning("close"):
                     active.sync()
                 with suppress(OSError):  # on a full disk there is no mark, and the next start copies
-                    self._bounds.note(self.next_sequence, told=False)
+                    self._bounds.note(self.next_sequence, loss_stored=False)
                     write_mark(self._disk, self.next_sequence)
         finally:
             if active:
@@ -171,7 +171,7 @@ class DiskJournal:
                 return oldest.last < before and second.first < self._synced_upto
         return False
 
-    def _writable(self) -> Writer:
+    def _writable(self) -> SegmentWriter:
         if self._poison:
             raise Poisoned(
                 f"the journal failed earlier ({self._poison}): restart the process"
@@ -180,7 +180,7 @@ class DiskJournal:
             raise AssertionError("a journal is recovered before it is used, and not used after close")
         return self._active
 
-    def _roll(self, active: Writer) -> Writer:
+    def _roll(self, active: SegmentWriter) -> SegmentWriter:
         """Go on in the next segment. The old one is synced first: only the last may have a torn tail."""
         self.sync()
         self._check_place(active)
@@ -192,7 +192,7 @@ class DiskJournal:
         failpoint.reach("journal.rolled")
         return writer
 
-    def _check_place(self, writer: Writer) -> None:
+    def _check_place(self, writer: SegmentWriter) -> None:
         """Files that were deleted, or a folder that was put in another's place, would be written in vain."""
         with self._poisoning("looking for its files"):
             there = writer.lies_in(self._disk)
@@ -206,7 +206,7 @@ class DiskJournal:
         gone.filename = name_of(number, LIVE)
         return self._poisoned("looking for its files", gone)
 
-    def _count(self, active: Writer, sequence: int, span: int) -> None:
+    def _count(self, active: SegmentWriter, sequence: int, span: int) -> None:
         header = active.header
         if not self._segments or self._segments[-1].number != header.number:
             self._segments.append(Segment(header.number, sequence, sequence, 0))

@@ -36,14 +36,14 @@ class StoredRecord(NamedTuple):
     payload: memoryview
 
 
-class Batch(NamedTuple):
+class JournalBatch(NamedTuple):
     """What one `append` wrote."""
 
     sequence: int
     records: list[StoredRecord]
 
 
-class Place(NamedTuple):
+class JournalPlace(NamedTuple):
     """Bytes `start` to `end` of a file or object of the journal."""
 
     file: str
@@ -64,7 +64,7 @@ class Damage:
     kind: Literal["torn", "corrupt"]
     first: int | None
     last: int | None
-    places: tuple[Place, ...]
+    places: tuple[JournalPlace, ...]
     reason: str
 
 
@@ -111,7 +111,7 @@ class Journal(Protocol):
         """What recovery found wrong, in order; complete when `recover` has ended."""
         ...
 
-    def recover(self) -> Iterator[Batch]:
+    def recover(self) -> Iterator[JournalBatch]:
         """Yield every live batch in order. Nothing is changed before the last one was taken, so a
         caller that meets something it does not know may simply stop. Raises Conflict if the journal
         was written by a newer version, Exhausted if there is no room to recover into."""

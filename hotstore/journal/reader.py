@@ -21,8 +21,8 @@ from collections.abc import Container, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from hotstore.journal import layout
-from hotstore.journal.port import Batch, Damage, Extent, Place
-from hotstore.journal.scan import Found, SegmentScan
+from hotstore.journal.port import Damage, Extent, JournalBatch, JournalPlace
+from hotstore.journal.scan import FoundBatch, SegmentScan
 from hotstore.journal.segment import Segment
 from hotstore.limits import PAGE_BYTES
 
@@ -34,14 +34,14 @@ class _Spot(NamedTuple):
     position: int
 
 
-class Walk:
+class JournalWalk:
     """One pass over the segments, oldest first. The results are complete when `batches` has ended."""
 
     def __init__(self, scans: Sequence[SegmentScan], known: Extent, kinds: Container[int] | None) -> None:
         self._known = known  # what must be there
         self.damage: list[Damage] = []
         self.segments: list[Segment] = []  # those that have batches
-        self.tail: list[Found] = []  # batches of the last segment that has any, without their bodies
+        self.tail: list[FoundBatch] = []  # batches of the last segment that has any, without their bodies
         self.ends_well = True  # nothing follows the last batch, and nothing should
         self._kinds = kinds
         self._scans = scans
@@ -67,7 +67,7 @@ class Walk:
         used = [scan for scan in self._scans if scan.begun or scan.number in numbers]
         return used[-1] if used else None
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[JournalBatch]:
         try:
             for index, scan in enumerate(self._scans):
                 for found in scan.batches():
@@ -75,7 +75,7 @@ class Walk:
                     if found.body is not None and self._is_next(index, found):
                         self._keep(index, found)
                         records = layout.decode_records(found.body, found.header.records, self._kinds)
-                        yield Batch(found.header.sequence, records)
+                        yield JournalBatch(found.header.sequence, records)
                     elif not self.ends_well:
                         return
                 scan.release()
@@ -84,7 +84,7 @@ class Walk:
             for scan in self._scans:
                 scan.release()
 
-    def _is_next(self, index: int, found: Found) -> bool:
+    def _is_next(self, index: int, found: FoundBatch) -> bool:
         """Whether to deliver a sound batch; judges the gap before it, if there is one."""
         if self._expected is None:
             # Each batch tells where its segment began, so that the loss of the very first ones shows.
@@ -101,7 +101,7 @@ class Walk:
             return False
         return found.header.sequence == self._expected or self._judge_gap(index, found)
 
-    def _keep(self, index: int, found: Found) -> None:
+    def _keep(self, index: int, found: FoundBatch) -> None:
         number, sequence = self._scans[index].number, found.header.sequence
         if not self.segments or self.segments[-1].number != number:
             self.segments.append(Segment(number, sequence, sequence, 0))
@@ -112,7 +112,7 @@ class Walk:
         self._expected = sequence + 1
         self._end = _Spot(index, found.end)
 
-    def _judge_gap(self, index: int, found: Found) -> bool:
+    def _judge_gap(self, index: int, found: FoundBatch) -> bool:
         """A sound batch does not follow the last one. Returns whether to deliver it all the same."""
         expected = self._expected or 0
         rolled = self._scans[index].number < self._last_begun
@@ -152,17 +152,17 @@ class Walk:
         places = tuple(place for place, _ in self._remains(until))
         self.damage.append(Damage(kind, first, last, places, _REASONS[kind]))
 
-    def _remains(self, until: _Spot | None) -> Iterator[tuple[Place, int]]:
+    def _remains(self, until: _Spot | None) -> Iterator[tuple[JournalPlace, int]]:
         """Where there is something between the end of what is well and `until` (None: the journal's end)."""
         for index in range(self._end.scan, len(self._scans)):
             scan = self._scans[index]
             start = self._end.position if index == self._end.scan else PAGE_BYTES
             if until and index == until.scan:
                 if start < until.position:
-                    yield Place(scan.name, start, until.position), scan.number
+                    yield JournalPlace(scan.name, start, until.position), scan.number
                 return
             if scan.ends_dirty(start):
-                yield Place(scan.name, start, scan.debris(start)), scan.number
+                yield JournalPlace(scan.name, start, scan.debris(start)), scan.number
 
 
 _REASONS = {

@@ -67,7 +67,7 @@ _SEALED = struct.Struct("<Qq")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ProducerPart:
     """The share of one idempotent push in a PUSH record: `count` elements from `at` on."""
 
     at: int
@@ -85,30 +85,32 @@ class PushRecord:
     first: int
     timestamp_us: int
     count: int
-    parts: tuple[Part, ...]
+    parts: tuple[ProducerPart, ...]
     columns: pa.Buffer
-    lone: bool = False  # a VALUE
+    single: bool = False  # a VALUE
 
     @property
     def bytes(self) -> int:
         """What the payload counts towards block size and budgets."""
-        return int(self.columns.size) + (MESSAGE_BYTES if self.lone else 0)
+        return int(self.columns.size) + (MESSAGE_BYTES if self.single else 0)
 
 
 def push(
-    queue: int, first: int, timestamp_us: int, parts: Sequence[Part], count: int, columns: pa.Buffer
+    queue: int, first: int, timestamp_us: int, parts: Sequence[ProducerPart], count: int, columns: pa.Buffer
 ) -> Record:
     """`columns` is the payload of `count` elements, serialized."""
     return Record(PUSH, (_head(queue, first, timestamp_us, count, parts), columns))
 
 
-def push_value(queue: int, first: int, timestamp_us: int, parts: Sequence[Part], value: bytes) -> Record:
+def push_value(
+    queue: int, first: int, timestamp_us: int, parts: Sequence[ProducerPart], value: bytes
+) -> Record:
     """The push of one element that has nothing but a value."""
     head = _head(queue, first, timestamp_us, 1, parts)
     return Record(VALUE, head + value if len(value) <= GATHER_BYTES_MAX else (head, value))
 
 
-def _head(queue: int, first: int, timestamp_us: int, count: int, parts: Sequence[Part]) -> bytes:
+def _head(queue: int, first: int, timestamp_us: int, count: int, parts: Sequence[ProducerPart]) -> bytes:
     head = _PUSH.pack(queue, first, timestamp_us, count, len(parts))
     for part in parts:
         producer = part.producer.encode()
@@ -116,24 +118,24 @@ def _head(queue: int, first: int, timestamp_us: int, count: int, parts: Sequence
     return head
 
 
-def read_push(payload: memoryview, *, lone: bool = False) -> PushRecord:
-    """A PUSH record, or a VALUE record where it is a `lone` one."""
+def read_push(payload: memoryview, *, single: bool = False) -> PushRecord:
+    """A PUSH record, or a VALUE record where it is a `single` one."""
     queue, first, timestamp_us, count, parts = _PUSH.unpack_from(payload)
     at = _PUSH.size
-    read: list[Part] = []
+    read: list[ProducerPart] = []
     for _ in range(parts):
         start, size, sequence, length = _PART.unpack_from(payload, at)
         at += _PART.size
-        read.append(Part(start, size, bytes(payload[at : at + length]).decode(), sequence))
+        read.append(ProducerPart(start, size, bytes(payload[at : at + length]).decode(), sequence))
         at += length
     # Copied, so that the element batches are aligned and do not pin the journal's read buffer.
     columns = pa.allocate_buffer(len(payload) - at)
     memoryview(columns).cast("B")[:] = payload[at:]
-    return PushRecord(queue, first, timestamp_us, count, tuple(read), columns, lone)
+    return PushRecord(queue, first, timestamp_us, count, tuple(read), columns, single)
 
 
 def read_columns(push: PushRecord, schema: pa.Schema) -> pa.RecordBatch:
-    if push.lone:
+    if push.single:
         values = [[None], [push.columns.to_pybytes()], [None]]
         columns = [lists.array(column, field.type) for column, field in zip(values, schema, strict=True)]
         batch = pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,6 +1,6 @@
 """From whatever a stop left behind to a journal that may be written: the part of it that changes the disk.
 
-`Walk` has read everything before the first change is made. After an unclean stop the last segment may
+`JournalWalk` has read everything before the first change is made. After an unclean stop the last segment may
 hold bytes that are in the page cache only, marked clean by a failed fsync; so what was read from it is
 copied into a fresh segment and synced, and only then served from. The old segment is retired after the
 new one, which names it as replaced, is durable; a crash in between leaves both, and the next recovery
@@ -19,18 +19,18 @@ from coldstore.shared import failpoint
 from coldstore.shared.chance import Chance
 from coldstore.shared.errors import Conflict, DataLoss
 from hotstore.journal import layout
-from hotstore.journal.bounds import Bounds
+from hotstore.journal.bounds import JournalBounds
 from hotstore.journal.disk import Disk, read_all, write_all
-from hotstore.journal.port import Batch, Extent, Place
-from hotstore.journal.reader import Walk
-from hotstore.journal.scan import Found, SegmentScan
+from hotstore.journal.port import Extent, JournalBatch, JournalPlace
+from hotstore.journal.reader import JournalWalk
+from hotstore.journal.scan import FoundBatch, SegmentScan
 from hotstore.journal.segment import (
     FREE,
     LIVE,
     NEW,
     QUARANTINE,
     Segment,
-    Writer,
+    SegmentWriter,
     new_identity,
     parse_name,
     publish,
@@ -56,7 +56,7 @@ class Recovery:
         self,
         disk: Disk,
         spares: Spares,
-        bounds: Bounds,
+        bounds: JournalBounds,
         elsewhere: Extent | None,
         chance: Chance,
         kinds: Container[int] | None,
@@ -84,13 +84,13 @@ class Recovery:
             synced=max(known.synced, far, self._mark or 0),
             segments=known.segments.difference(replaced),
         )
-        self.walk = Walk(self._scans, self._known, kinds)
+        self.walk = JournalWalk(self._scans, self._known, kinds)
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[JournalBatch]:
         yield from self.walk.batches()
         failpoint.reach("recovery.scanned")
 
-    def finish(self) -> tuple[list[Segment], Writer]:
+    def finish(self) -> tuple[list[Segment], SegmentWriter]:
         """Leave the journal ready; returns the segments that have batches and the one to write."""
         # What is said beside the journal names nothing that is taken out of it from here on.
         self._bounds.begin(self._extent((scan.number for scan in self._scans), self._known.synced))
@@ -104,7 +104,9 @@ class Recovery:
         segments = {segment.number: segment for segment in self.walk.segments}
         idle = [scan for scan in self._scans if scan.number not in segments and scan is not last]
         if last and last.header and tail and self._is_clean():
-            writer = Writer(self._disk.open(last.name), last.header, tail[-1].end, tail[0].header.opened_at)
+            writer = SegmentWriter(
+                self._disk.open(last.name), last.header, tail[-1].end, tail[0].header.opened_at
+            )
         else:
             writer = self._copy(last, tail, idle, held)
             if last:
@@ -144,8 +146,8 @@ class Recovery:
         return self._mark == self.walk.next_sequence and self.walk.ends_well
 
     def _copy(
-        self, last: SegmentScan | None, tail: list[Found], idle: list[SegmentScan], held: set[int]
-    ) -> Writer:
+        self, last: SegmentScan | None, tail: list[FoundBatch], idle: list[SegmentScan], held: set[int]
+    ) -> SegmentWriter:
         """Write the batches of `last` into a fresh segment that replaces it."""
         replaces = last.number if last else layout.NO_SEGMENT
         span = sum(found.header.span for found in tail)
@@ -189,7 +191,7 @@ class Recovery:
                         self._disk.remove(f"{name}.{NEW}")
         return held
 
-    def _keep_aside(self, scan: SegmentScan, place: Place, name: str) -> None:
+    def _keep_aside(self, scan: SegmentScan, place: JournalPlace, name: str) -> None:
         if name.removeprefix(f"{QUARANTINE}/") in self._disk.list(QUARANTINE):
             return  # by an earlier recovery: the same damage is met again until it is trimmed
         new = f"{name}.{NEW}"
@@ -234,7 +236,7 @@ def _identity(scans: Sequence[SegmentScan], beside: Extent | None, elsewhere: Ex
     return own or (elsewhere.journal if elsewhere and scans else 0)
 
 
-def _read_again(last: SegmentScan, found: Found) -> layout.Body:
+def _read_again(last: SegmentScan, found: FoundBatch) -> layout.Body:
     again = next(last.batches(found.position), None)
     if again is None or again.body is None or again.header != found.header:
         raise DataLoss(f"{last.name} at {found.position} reads differently each time; nothing was changed")

@@ -23,7 +23,7 @@ from hotstore.limits import (
 _UNREADABLE = b"\xff"
 
 
-class Found(NamedTuple):
+class FoundBatch(NamedTuple):
     """A batch whose header is sound; `body` is None if the rest of it is not."""
 
     header: layout.BatchHeader
@@ -53,7 +53,7 @@ class SegmentScan:
         self.begun = self.ends_dirty(PAGE_BYTES)
         self.release()
 
-    def batches(self, position: int = PAGE_BYTES) -> Iterator[Found]:
+    def batches(self, position: int = PAGE_BYTES) -> Iterator[FoundBatch]:
         """Every batch from `position` on. After a bad one, goes on at the next page that starts a batch."""
         while position < self.bytes:
             at = self._look(position, PAGE_BYTES)
@@ -95,7 +95,7 @@ class SegmentScan:
         self._file = self._file or self._disk.open(self.name)
         return self._file
 
-    def _batch(self, position: int, at: int) -> Found | None:
+    def _batch(self, position: int, at: int) -> FoundBatch | None:
         header = layout.decode_batch(self._window, at, self.number, position, self._identity)
         if header is None:
             return None
@@ -103,7 +103,7 @@ class SegmentScan:
         start = self._look(position, layout.HEADER_BYTES + header.body_bytes) + layout.HEADER_BYTES
         body = memoryview(self._window)[start : start + header.body_bytes]
         sound = layout.body_is_sound(header, body, self.number, position)
-        return Found(header, position, body if sound else None)
+        return FoundBatch(header, position, body if sound else None)
 
     def _look(self, position: int, length: int) -> int:
         """See to it that the window has these bytes; returns where in the window they start.

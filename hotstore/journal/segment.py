@@ -80,7 +80,7 @@ def new_identity(chance: Chance) -> int:
     return int(chance.token()[:16], 16) or 1
 
 
-def begin(disk: Disk, free: str, header: layout.SegmentHeader) -> Writer:
+def begin(disk: Disk, free: str, header: layout.SegmentHeader) -> SegmentWriter:
     """Start a new life of a free segment; it is not part of the log before `publish`."""
     file = disk.open(free)
     try:
@@ -88,17 +88,17 @@ def begin(disk: Disk, free: str, header: layout.SegmentHeader) -> Writer:
     except BaseException:
         file.close()
         raise
-    return Writer(file, header, PAGE_BYTES, None)
+    return SegmentWriter(file, header, PAGE_BYTES, None)
 
 
-def publish(disk: Disk, free: str, writer: Writer) -> None:
+def publish(disk: Disk, free: str, writer: SegmentWriter) -> None:
     """Make it part of the log: what was written is durable before the name, the name before any more."""
     writer.sync()
     disk.rename(free, name_of(writer.header.number, LIVE))
     disk.sync_directory()
 
 
-class Writer:
+class SegmentWriter:
     """The segment that is being written."""
 
     def __init__(

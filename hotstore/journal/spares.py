@@ -17,10 +17,10 @@ from typing import Protocol, TypeVar
 from coldstore.shared import failpoint
 from coldstore.shared.chance import Chance
 from coldstore.shared.errors import Exhausted
-from hotstore.journal.bounds import Bounds
+from hotstore.journal.bounds import JournalBounds
 from hotstore.journal.disk import Disk
 from hotstore.journal.layout import NO_SEGMENT
-from hotstore.journal.segment import Writer, begin, new_header, publish, zeroed
+from hotstore.journal.segment import SegmentWriter, begin, new_header, publish, zeroed
 from hotstore.limits import FREE_SEGMENTS_MAX, PAGE_BYTES
 
 T = TypeVar("T")
@@ -67,7 +67,7 @@ class Spares:
     """The spare, and the free files behind it. Driven by the journal's thread; work runs in the background."""
 
     def __init__(
-        self, disk: Disk, chance: Chance, segment_bytes: int, background: Background, bounds: Bounds
+        self, disk: Disk, chance: Chance, segment_bytes: int, background: Background, bounds: JournalBounds
     ) -> None:
         self._bounds = bounds
         self._disk = disk
@@ -77,7 +77,7 @@ class Spares:
         self._lock = threading.Lock()  # over _free and _number, which both threads use
         self._free: list[str] = []
         self._number = 0
-        self._spare: Future[Writer] | None = None
+        self._spare: Future[SegmentWriter] | None = None
         self._reserve: Future[None] | None = None
 
     def start(self, number: int, free: Iterable[str]) -> None:
@@ -85,7 +85,7 @@ class Spares:
         self._number = number
         self._free = list(free)
 
-    def prepare(self, synced_upto: int) -> Future[Writer]:
+    def prepare(self, synced_upto: int) -> Future[SegmentWriter]:
         """Begin to prepare the next segment, unless that was done and did not fail for lack of room."""
         if self._spare is None or _in_vain(self._spare):
             self._spare = self._background.submit(lambda: self._fresh(synced_upto))
@@ -97,7 +97,7 @@ class Spares:
             self._reserve = self._background.submit(self._stock)
         return self._reserve
 
-    def take(self, synced_upto: int) -> Writer:
+    def take(self, synced_upto: int) -> SegmentWriter:
         """The next segment to write. Raises Exhausted if the disk is full: nothing has changed then."""
         with room_needed():
             writer = self.prepare(synced_upto).result()
@@ -105,12 +105,12 @@ class Spares:
         self._spare = self._reserve = None
         return writer
 
-    def dismiss(self, full: Writer) -> None:
+    def dismiss(self, full: SegmentWriter) -> None:
         """Give the memory back that the system holds for a full segment. A next one is zeroed in it: in memory
         that is new to a virtual machine, that took five times as long."""
         self._background.submit(full.dismiss)
 
-    def begin(self, synced_upto: int, replaces: int, span: int) -> tuple[str, Writer]:
+    def begin(self, synced_upto: int, replaces: int, span: int) -> tuple[str, SegmentWriter]:
         """Start a segment with room for `span` bytes, here and now, and leave it to the caller to publish."""
         with self._lock:
             self._number += 1
@@ -143,7 +143,7 @@ class Spares:
             self._spare.result().close()
         self._spare = None
 
-    def _fresh(self, synced_upto: int) -> Writer:
+    def _fresh(self, synced_upto: int) -> SegmentWriter:
         free, writer = self.begin(synced_upto, NO_SEGMENT, 0)
         publish(self._disk, free, writer)
         self._bounds.given(writer.header.number)

@@ -5,11 +5,11 @@ Deleting, by the node that serves the queue:
     1  journal: LEAVING. Later requests wait; everything is sealed                    (departure.py)
     2  the state, subscribers and producers, is kept where who claims the queue looks for it
     3  `queue.json` says that the queue is deleted                                    (coldstore.queue.deletion)
-    4  journal: LEFT; whoever waits hears that there is no such queue
+    4  journal: LEFT; waiting requests fail with "no such queue"
 
-Whoever dies at whatever step: before 3 nothing has happened, and the journal's LEAVING makes the next start look;
-from 3 on the queue is deleted, all of it is in the cold store, and no journal has anything of it. So any node can
-bring it back, until the files are removed.
+If the process dies before 3, nothing has happened, and the journal's LEAVING makes the next start ask. From 3 on
+the queue is deleted, all of it is in the cold store, and no journal has anything of it. So any node can bring it
+back, until the files are removed.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Administration:
                 self._delete(name, grace), name=f"jjq-delete-{name}"
             )
             task.add_done_callback(lambda done: self._deleted(name, done))
-        # Whoever asked may go away: it comes to its end all the same, and who asks again joins it.
+        # The caller may go away: the deletion goes on, and a second caller waits for the same one.
         return await asyncio.shield(task)
 
     def _from_now(self, grace: float) -> Deleted:

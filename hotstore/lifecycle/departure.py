@@ -44,7 +44,7 @@ class Departures:
     async def begin(self, name: str, why: JjqError) -> tuple[HotQueue, QueueState]:
         """Close the queue and seal all of it. Follow with `stay` or `leave`, whatever happens.
 
-        `why` is told to those whose requests come too late.
+        Requests that come too late fail with `why`.
         """
         queue = await self._registry.queue(name)
         if queue.state.doubt is not None:  # another node would not know of it
@@ -77,7 +77,7 @@ class Departures:
             queue.state.reopen(journalled=journalled)
 
     async def leave(self, queue: HotQueue, why: JjqError) -> None:
-        """Another node serves it, or it is deleted: forget it. `why` is told to those who wait for elements."""
+        """Another node serves it, or it is deleted: forget it. Readers that wait for elements fail with `why`."""
         number = queue.number
         for subscriber in self._registry.of(queue).values():
             self._blocks.leave(subscriber)

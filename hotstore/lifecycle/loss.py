@@ -99,7 +99,7 @@ class Losses:
 
 
 def _write_audit(lost: Loss, next_offset: int) -> None:
-    """One line, with its fields apart for logs in JSON."""
+    """One line of text; logs in JSON get the fields one by one."""
     shown = ",".join(f"{first}..{next - 1}" for first, next in lost.ranges) or "none"
     fields = {
         "queue": lost.queue,
@@ -116,9 +116,9 @@ def _write_audit(lost: Loss, next_offset: int) -> None:
 def _records(queue: HotQueue, lost: Loss, now_us: int) -> list[Record]:
     """One batch of the journal. The queue's row tells how far it goes; after it, no earlier loss is its own."""
     queue.promised = max(queue.promised, lost.next_offset)
-    made = [records.rows(records.QUEUES, [queue.row()])]
+    result = [records.rows(records.QUEUES, [queue.row()])]
     if lost.ranges:
         rows = [[queue.number, first, next, now_us] for first, next in lost.ranges]
-        made.append(records.rows(records.FILLED, rows))
-    made.append(records.rows(records.DOUBTS, [[queue.number, queue.name, ""]]))
-    return made
+        result.append(records.rows(records.FILLED, rows))
+    result.append(records.rows(records.DOUBTS, [[queue.number, queue.name, ""]]))
+    return result

@@ -7,22 +7,22 @@ from coldstore.shared.batch import check_content, payload_schema
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import DataLoss
 from hotstore.journal import records
-from hotstore.journal.port import Batch, Damage, Journal, StoredRecord
+from hotstore.journal.port import Damage, Journal, JournalBatch, StoredRecord
 from hotstore.queue.holes import RECORDS_LOST
 from hotstore.queue.placeholders import Fill
 from hotstore.queue.registry import Registry
 from hotstore.queue.state import Phase
-from hotstore.write.producers import Pushed
+from hotstore.write.producers import EarlierPush
 
 
-class Replay:
+class JournalReplay:
     """Replays a journal into a registry. Every record is idempotent: the last one about a thing wins."""
 
     def __init__(self, registry: Registry, clock: Clock) -> None:
         self._registry = registry
         self._now = clock.monotonic()
         self._early: dict[int, list[tuple[records.PushRecord, int]]] = {}
-        self._heard: dict[int, int] = {}  # the last batch that tells how far a queue went, by its number
+        self._last_batch: dict[int, int] = {}  # the last batch that tells how far a queue went, by its number
         self.batches = 0
         self.first_sequence: int | None = None
 
@@ -41,16 +41,16 @@ class Replay:
     def _doubt(self, damage: Damage) -> None:
         """Batches are lost. Whose elements were in them shows only by what the journal says of a queue later.
 
-        Of the others it cannot be told. To give out their next offset again might give it to a second
-        element, so they take no pushes until an operator accepts the loss. Where one did, the journal says so later.
+        Of the other queues it cannot be known. Their next offset may already belong to a lost element, so they take no
+        pushes until an operator accepts the loss. If one did, the journal says so later.
         """
         for queue in self._registry.by_number.values():
             if queue.state.doubt is None and (
-                damage.last is None or self._heard[queue.number] <= damage.last
+                damage.last is None or self._last_batch[queue.number] <= damage.last
             ):
                 queue.suspect(RECORDS_LOST)
 
-    def _apply(self, batch: Batch) -> None:
+    def _apply(self, batch: JournalBatch) -> None:
         self.batches += 1
         if self.first_sequence is None:
             self.first_sequence = batch.sequence
@@ -63,7 +63,7 @@ class Replay:
             case records.PUSH:
                 self._push(records.read_push(payload), sequence)
             case records.VALUE:
-                self._push(records.read_push(payload, lone=True), sequence)
+                self._push(records.read_push(payload, single=True), sequence)
             case records.POSITIONS:
                 self._positions(payload)
             case records.SEALED:
@@ -90,7 +90,7 @@ class Replay:
                 )
 
     def _push(self, push: records.PushRecord, sequence: int) -> None:
-        self._heard[push.queue] = sequence
+        self._last_batch[push.queue] = sequence
         queue = self._registry.by_number.get(push.queue)
         if queue is None:
             # The journal was trimmed up to this push, and the checkpoint that names its queue follows.
@@ -98,7 +98,7 @@ class Replay:
             self._registry.reserve(push.queue)
             return
         for part in push.parts:
-            pushed = Pushed(part.sequence, push.first + part.at, part.count, push.timestamp_us)
+            pushed = EarlierPush(part.sequence, push.first + part.at, part.count, push.timestamp_us)
             queue.producers.remember(part.producer, pushed)
         queue.last_us = max(queue.last_us, push.timestamp_us)
         if push.first + push.count <= queue.tail.next:
@@ -131,7 +131,7 @@ class Replay:
             if subscriber is not None:
                 subscriber.place(previous, offset)
 
-    def _queues(self, payload: memoryview, heard: int) -> None:
+    def _queues(self, payload: memoryview, sequence: int) -> None:
         for row in records.read_rows(payload):
             (
                 number,
@@ -158,11 +158,11 @@ class Replay:
             queue.last_us = max(queue.last_us, last_us)
             queue.epoch, standing = where or (0, records.SETTLED)
             queue.state.recover(standing)
-            for push, sequence in self._early.pop(number, ()):
-                self._push(push, sequence)
-            self._heard[number] = heard
+            for push, pushed_in in self._early.pop(number, ()):
+                self._push(push, pushed_in)
+            self._last_batch[number] = sequence
 
-    def _doubts(self, payload: memoryview, heard: int) -> None:
+    def _doubts(self, payload: memoryview, sequence: int) -> None:
         for number, name, cause in records.read_rows(payload):
             queue = self._registry.by_number.get(number)
             if number == 0 and cause:
@@ -174,7 +174,7 @@ class Replay:
                 queue.state.doubt_stored = True
             elif queue is not None:
                 queue.state.trust()
-                self._heard[number] = heard
+                self._last_batch[number] = sequence
 
     def _filled(self, payload: memoryview, sequence: int) -> None:
         for number, first, next_, accepted_us in records.read_rows(payload):

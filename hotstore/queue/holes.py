@@ -87,7 +87,7 @@ def extend(queue: HotQueue, fills: Sequence[placeholders.Fill]) -> None:
     """Placeholders behind the last element."""
     queue.freeze()
     for fill in fills:
-        part = placeholders.Part(fill.first, fill.next, fill)
+        part = placeholders.GapPart(fill.first, fill.next, fill)
         stamp = max(queue.last_us, fill.accepted_us)
         queue.sealing += placeholders.blocks(part, fill, queue.content, stamp, queue.now())
         queue.next, queue.last_us = fill.next, stamp

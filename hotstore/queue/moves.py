@@ -155,7 +155,7 @@ async def commit_state(
     """Journal what `make` returns; gives the journal's sequence number of it. Refused if it is about a
     `queue` that leaves.
 
-    Where the write fails, `undo` runs before the next group is formed; whoever awaits hears of it later.
+    If the write fails, `undo` runs before the next group is formed; the caller gets the error later.
     """
     entry = StateEntry(committer, make, undo, queue)
     committer.submit(entry)

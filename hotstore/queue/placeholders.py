@@ -32,7 +32,7 @@ class Fill(NamedTuple):
     sequence: int
 
 
-class Part(NamedTuple):
+class GapPart(NamedTuple):
     """A part of a hole; `fill` is None where nobody has accepted the loss."""
 
     first: int
@@ -40,21 +40,21 @@ class Part(NamedTuple):
     fill: Fill | None
 
 
-def parts(first: int, next: int, fills: Sequence[Fill]) -> Iterator[Part]:
+def parts(first: int, next: int, fills: Sequence[Fill]) -> Iterator[GapPart]:
     """The hole from `first` up to `next`, cut where what was accepted begins and ends."""
     for fill in sorted(fills):
         start, end = max(first, fill.first), min(next, fill.next)
         if start >= end:
             continue
         if first < start:
-            yield Part(first, start, None)
-        yield Part(start, end, fill)
+            yield GapPart(first, start, None)
+        yield GapPart(start, end, fill)
         first = end
     if first < next:
-        yield Part(first, next, None)
+        yield GapPart(first, next, None)
 
 
-def blocks(part: Part, fill: Fill, content: Content, timestamp_us: int, now: float) -> Iterator[TailBlock]:
+def blocks(part: GapPart, fill: Fill, content: Content, timestamp_us: int, now: float) -> Iterator[TailBlock]:
     """Unsealed blocks of placeholders. Their memory is small however many there are: the columns are shared."""
     chunk = _chunk(content, fill.accepted_us)
     for first in range(part.first, part.next, LOST_BLOCK_ELEMENTS):

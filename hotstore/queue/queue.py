@@ -1,7 +1,7 @@
 """A queue on this node: its writer, its unsealed blocks, and those who wait for its next element.
 
 `next` is the first offset that readers cannot see yet; `assigned` runs ahead of it by the groups that
-are on their way into the journal, one on a disk, each kept apart as a stage. Only the committer's group
+are on their way into the journal, one on a disk, each in a stage of its own. Only the committer's group
 calls move either, on the event loop.
 """
 
@@ -25,7 +25,7 @@ from hotstore.queue.state import Lifecycle
 from hotstore.queue.tail import TailBlock
 from hotstore.write.admission import Usage
 from hotstore.write.committer import Committer
-from hotstore.write.producers import Producers, Pushed
+from hotstore.write.producers import EarlierPush, Producers
 from hotstore.write.push import SMALL_BYTES, PushEntry
 
 
@@ -92,7 +92,7 @@ class HotQueue:
         self.producers = Producers()
         self.subscribers = 0  # how many; the registry knows who
         self.fills: list[Fill] = []  # what an operator gave up, and what is not all cold yet
-        self.told: int | None = None  # the file of the journal that has the queue's row
+        self.row_chapter: int | None = None  # the file of the journal that has the queue's row
         self.last_us = 0
         self._clock = clock
         self._committer = committer
@@ -143,7 +143,7 @@ class HotQueue:
         self._staged.append(stage)
         return stage
 
-    def _twin(self, entry: PushEntry, producer: str) -> Pushed | None:
+    def _twin(self, entry: PushEntry, producer: str) -> EarlierPush | None:
         if entry.sequence is None:
             return None
         last = next((s.sequences[producer] for s in reversed(self._staged) if producer in s.sequences), None)
@@ -153,7 +153,7 @@ class HotQueue:
             return None
         for other in (e for stage in self._staged for e in stage.entries if e.first >= 0):
             if other.producer == entry.producer and other.sequence == entry.sequence:
-                return Pushed(entry.sequence, other.first, other.payload.num_rows, other.timestamp_us)
+                return EarlierPush(entry.sequence, other.first, other.payload.num_rows, other.timestamp_us)
         known = self.producers.find(producer, entry.sequence) if entry.sequence < last else None
         if known is None:
             raise Conflict(
@@ -166,31 +166,31 @@ class HotQueue:
         """What the group that was formed has of this queue. The first push in a file of the journal comes with the
         queue's row: files may be lost, and what is in the others must not lose its name."""
         chapter = self._committer.chapter
-        if chapter is not None and chapter == self.told:
+        if chapter is not None and chapter == self.row_chapter:
             return self._pushes()
-        self.told = chapter
+        self.row_chapter = chapter
         return [records.rows(records.QUEUES, [self.row()]), *self._pushes()]
 
     def _pushes(self) -> list[Record]:
         """The pushes as few records: neighbours that are small go together."""
         stage = self._staged[-1]
-        if len(stage.entries) == 1:  # it has offsets, else nobody had asked for records
+        if len(stage.entries) == 1:  # it has offsets, or nobody would ask for records
             entry = stage.entries[0]
             if entry.value is None:
                 return [self._record(stage, stage.entries)]
             stage.writes.append((entry.payload, entry.bytes))
             parts = () if entry.producer is None else _parts(stage.entries)
             return [records.push_value(self.number, entry.first, stage.stamped_us, parts, entry.value)]
-        made: list[Record] = []
+        result: list[Record] = []
         run: list[PushEntry] = []
         for entry in [e for e in stage.entries if e.first >= 0]:
             if run and (entry.bytes >= SMALL_BYTES or run[-1].bytes >= SMALL_BYTES):
-                made.append(self._record(stage, run))
+                result.append(self._record(stage, run))
                 run = []
             run.append(entry)
         if run:
-            made.append(self._record(stage, run))
-        return made
+            result.append(self._record(stage, run))
+        return result
 
     def _record(self, stage: _Stage, run: list[PushEntry]) -> Record:
         first = run[0].first
@@ -226,14 +226,14 @@ class HotQueue:
     def _remember(self, stage: _Stage) -> None:
         for entry in stage.entries:
             if entry.first >= 0 and entry.producer is not None and entry.sequence is not None:
-                pushed = Pushed(entry.sequence, entry.first, entry.payload.num_rows, stage.stamped_us)
+                pushed = EarlierPush(entry.sequence, entry.first, entry.payload.num_rows, stage.stamped_us)
                 self.producers.remember(entry.producer, pushed)
 
     def discard(self) -> None:
         """The group was not written: its offsets were never given out, and no group is staged behind it,
         or all of them fail as well."""
         self._take_stage()
-        self.told = None  # the row was not written either
+        self.row_chapter = None  # the row was not written either
 
     def _take_stage(self) -> _Stage | None:
         """That of the group which is being settled; None if it was taken already, or never was."""
@@ -388,10 +388,10 @@ class HotQueue:
         ]  # fmt: skip
 
 
-def _parts(run: list[PushEntry]) -> tuple[records.Part, ...]:
+def _parts(run: list[PushEntry]) -> tuple[records.ProducerPart, ...]:
     """The shares of idempotent producers in a record of these pushes."""
     return tuple(
-        records.Part(e.first - run[0].first, e.payload.num_rows, e.producer, e.sequence)
+        records.ProducerPart(e.first - run[0].first, e.payload.num_rows, e.producer, e.sequence)
         for e in run
         if e.producer is not None and e.sequence is not None
     )

@@ -131,7 +131,7 @@ class Registry:
             subscriber.queue.subscribers -= 1
 
     def blocks_changed(self, queue: HotQueue) -> None:
-        """Its blocks are other ones, or known for the first time: the view has to say anew who is in which."""
+        """Its blocks have changed, or are known for the first time: the catalog must update its subscribers."""
         self.changed_subscribers.update(self.of(queue).values())
 
     def of(self, queue: HotQueue) -> dict[str, Subscriber]:

@@ -8,8 +8,8 @@ queues/<name>/state/<epoch:020d>-<digest>.json
  "subscribers":[["billing","beginning",false,created,previous,offset,asleep],…]}
 
 Named by the epoch that it begins and by the first half of the sha256 of its bytes, so a name is put
-once, by whoever, and never changed. Which one counts says the shards document of the queue, or, where a node
-that is alone deleted the queue, its `queue.json`. Not a sealed document (coldstore.layout.sealed_json), since those are
+once, by any node, and never changed. The shards document of the queue says which one counts; if a single-node
+server deleted the queue, its `queue.json` does. Not a sealed document (coldstore.layout.sealed_json), since those are
 small; the name vouches for the content.
 """
 

@@ -85,7 +85,7 @@ class Reading:
     ) -> Popped:
         """Elements at the subscriber's position; returns in the very step in which it found them.
 
-        Who only looks is told of the `durable` position: a crash would take back that of a pop on its way.
+        A caller that only looks gets the `durable` position: a crash would take back that of a pop on its way.
         """
         queue = subscriber.queue
         deadline = self._clock.monotonic() + wait
@@ -120,7 +120,7 @@ class Reading:
     def _at_hand(
         self, queue: HotQueue, start: int, rows: int, reader: object, gather_bytes: int
     ) -> pa.RecordBatch | None:
-        """What is in memory; of pushes that lie apart, up to `gather_bytes` are copied together."""
+        """What is in memory; up to `gather_bytes` of separate pushes are copied together."""
         block = queue.in_memory(start)
         if block is not None:
             self._blocks.leave(reader)

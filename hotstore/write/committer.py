@@ -3,7 +3,7 @@
 There is one committer for all queues of a node. On a disk one group is in flight. While the disk works,
 the event loop gathers the next group, so a slow disk makes larger groups instead of longer queues. A
 journal that is far away takes several groups at once (`Journal.in_flight`): they are settled in their
-order all the same, each once it and all before it are durable (flight.py).
+order all the same, each once it and all before it are durable (in_flight.py).
 
 An entry is prepared when its group is formed (offsets are assigned then), settled once the group is
 durable, or failed. A rejection that rests on what is in the group is settled with it, never before.
@@ -15,8 +15,7 @@ proves nothing.
 A small group is written on the event loop itself while the disk is quick: handing it to a thread and
 back costs as much as the write. A disk that stalls gets its thread until it is quick again (`_Pace`), and
 so does a large group: the loop takes in what comes meanwhile. A caller that is alone does not even wait
-for the loop to come round, but every `_ALONE` entries it is looked again whether others are ready to
-share the write.
+for the loop to come round. After `_ALONE` immediate writes, the committer yields once so that others can join.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Exhausted, Unavailable
 from coldstore.shared.limits import KIB
 from hotstore.journal.port import Journal, Poisoned, Record
-from hotstore.write.in_flight import Entry, Flight, Group
+from hotstore.write.in_flight import Entry, Group, GroupsInFlight
 
 T = TypeVar("T")
 
@@ -69,12 +68,39 @@ class _Pace:
 class Committer:
     """The only user of the journal once recovery is over."""
 
-    # Python is slower at attributes of an instance that has so many, unless it is told their names.
+    # Without slots, Python is slower at the attributes of an instance with so many.
     __slots__ = (
-        "_alone", "_begin_soon", "_busy", "_calls", "_clock", "_closing", "_due", "_flight", "_group_bytes_max",
-        "_idle", "_inbox", "_journal", "_loop", "_notify_written", "_on_poison", "_pace", "_seconds", "_several",
-        "_sources", "_thread", "_threaded", "_timer", "_work", "chapter", "every_seconds", "forming", "groups",
-        "pending_bytes", "poisoned", "settling", "synced_bytes",
+        "_alone",
+        "_begin_soon",
+        "_busy",
+        "_calls",
+        "_clock",
+        "_closing",
+        "_due",
+        "_group_bytes_max",
+        "_groups_in_flight",
+        "_idle",
+        "_inbox",
+        "_journal",
+        "_loop",
+        "_notify_written",
+        "_on_poison",
+        "_pace",
+        "_seconds",
+        "_several",
+        "_sources",
+        "_thread",
+        "_threaded",
+        "_timer",
+        "_work",
+        "chapter",
+        "every_seconds",
+        "forming",
+        "groups",
+        "pending_bytes",
+        "poisoned",
+        "settling",
+        "synced_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -85,7 +111,7 @@ class Committer:
         self._threaded = threaded  # a simulation does everything inline
         limit = journal.in_flight if threaded else 1
         self._several = limit > 1
-        self._flight = Flight(journal, clock, limit)
+        self._groups_in_flight = GroupsInFlight(journal, clock, limit)
         self._group_bytes_max = group_bytes_max // limit  # groups in flight together share the bytes of one
         self._pace = _Pace()
         self._inbox: deque[Entry] = deque()
@@ -117,7 +143,7 @@ class Committer:
     @property
     def sync_seconds(self) -> float:
         """How long the journal has been waited for."""
-        return self._seconds + self._flight.seconds
+        return self._seconds + self._groups_in_flight.seconds
 
     def start(self, on_poison: Callable[[Exception], None]) -> None:
         self._on_poison = on_poison
@@ -126,7 +152,7 @@ class Committer:
             self._thread = threading.Thread(target=self._serve, name="jjq-journal", daemon=True)
             self._thread.start()
         if self._several:
-            self._flight.start(self._appended, self._synced)
+            self._groups_in_flight.start(self._appended, self._synced)
 
     def submit(self, entry: Entry) -> None:
         """Queue an entry for the next group. Raises if the journal is poisoned."""
@@ -166,13 +192,13 @@ class Committer:
     async def close(self) -> None:
         """Commit what waits, then stop. Later submissions are refused."""
         self._closing = True
-        while self._busy or self._inbox or self._calls or self._flight:
+        while self._busy or self._inbox or self._calls or self._groups_in_flight:
             self._idle = self._loop.create_future()
             await self._idle
         if self._threaded:
             self._work.put(None)
             self._thread.join()
-            self._flight.close()
+            self._groups_in_flight.close()
 
     # On the event loop ----------------------------------------------------------------------------
 
@@ -183,7 +209,7 @@ class Committer:
             if self._calls:
                 work, future = self._calls.popleft()
                 self._run(work, lambda result, error, future=future: self._answer(future, result, error))  # type: ignore[misc]
-            elif self._inbox and not (self._several and self._flight.full):
+            elif self._inbox and not (self._several and self._groups_in_flight.full):
                 if self.every_seconds and self._too_early():
                     return
                 self._commit_group()
@@ -195,7 +221,7 @@ class Committer:
     def _too_early(self) -> bool:
         """Whether the next group has to wait; it is begun in time."""
         now = self._loop.time()
-        full = self.pending_bytes - self._flight.bytes >= self._group_bytes_max
+        full = self.pending_bytes - self._groups_in_flight.bytes >= self._group_bytes_max
         if now < self._due and not full and not self._closing:
             if self._timer is None:
                 self._timer = self._loop.call_at(self._due, self._in_time)
@@ -251,10 +277,10 @@ class Committer:
 
     def _send(self, group: Group, records: list[Record], notify: bool) -> None:
         """Into the journal behind other groups; rejections rest on those, and are told after them."""
-        self._flight.add(group)
+        self._groups_in_flight.add(group)
         if records:
             self._busy = True
-            self._work.put(lambda: self._flight.append(group, records, notify))
+            self._work.put(lambda: self._groups_in_flight.append(group, records, notify))
         else:
             group.ended = True
             self._settle_ended()
@@ -270,7 +296,7 @@ class Committer:
         self._begin()
 
     def _settle_ended(self) -> None:
-        for group in self._flight.ended():
+        for group in self._groups_in_flight.ended():
             self._settle(group)
 
     def _end(self, group: Group, error: Exception | None) -> None:
@@ -296,7 +322,7 @@ class Committer:
         unknown = Unavailable(
             f"the journal failed while this was being written, its outcome is unknown: {error}"
         )
-        for failed in (group, *self._flight.clear()):
+        for failed in (group, *self._groups_in_flight.clear()):
             self._undo(failed, unknown)
         self._poison(error)
 
@@ -316,7 +342,7 @@ class Committer:
             entry.fail(error)
 
     def _answer(self, future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
-        """To whoever called; a journal that failed in a call has failed for all."""
+        """Answers the caller; a journal that failed in a call has failed for all."""
         if isinstance(error, Poisoned) and self.poisoned is None:
             self._poison(error)
         if future.cancelled():

@@ -61,7 +61,7 @@ class Group:
             entry.written()
 
 
-class Flight:
+class GroupsInFlight:
     """The groups between forming and settling, at most `limit`."""
 
     def __init__(self, journal: Journal, clock: Clock, limit: int) -> None:

@@ -30,7 +30,7 @@ from hotstore.limits import PRODUCERS_MAX, RETRY_CHECK_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
-class Pushed:
+class EarlierPush:
     """What a producer's push became."""
 
     sequence: int
@@ -43,12 +43,12 @@ class Producers:
     """The producers of one queue."""
 
     def __init__(self) -> None:
-        self._known: BoundedDict[str, deque[Pushed]] = BoundedDict(PRODUCERS_MAX)
+        self._known: BoundedDict[str, deque[EarlierPush]] = BoundedDict(PRODUCERS_MAX)
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def find(self, producer: str, sequence: int) -> Pushed | None:
+    def find(self, producer: str, sequence: int) -> EarlierPush | None:
         """The receipt of this push if it was made before, None if it is the next one."""
         known = self._known.get(producer)
         if not known:
@@ -72,7 +72,7 @@ class Producers:
         known = self._known.get(producer)
         return known[-1].sequence if known else None
 
-    def remember(self, producer: str, pushed: Pushed) -> None:
+    def remember(self, producer: str, pushed: EarlierPush) -> None:
         known = self._known.use(producer)  # the order is that of the last push
         if known is None:
             known = self._known[producer] = deque(maxlen=PRODUCER_RECEIPTS_MAX)
@@ -97,7 +97,7 @@ class Producers:
 
     def restore(self, producer: str, receipts: list[list[int]]) -> None:
         """Take a row of a checkpoint; what was pushed in the very group that wrote it is newer, and stays."""
-        row = [Pushed(*receipt) for receipt in receipts]
+        row = [EarlierPush(*receipt) for receipt in receipts]
         newer = [pushed for pushed in self._known.pop(producer) or () if pushed.first > row[-1].first]
         self._known[producer] = deque(row, maxlen=PRODUCER_RECEIPTS_MAX)
         for pushed in newer:

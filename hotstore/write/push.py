@@ -14,7 +14,7 @@ from coldstore.shared.limits import ELEMENT_BYTES_MAX, KIB
 from coldstore.shared.push import Push
 from hotstore.journal.records import MESSAGE_BYTES
 from hotstore.port import Receipt, Stage
-from hotstore.write.producers import Pushed
+from hotstore.write.producers import EarlierPush
 
 SMALL_BYTES: Final = 16 * KIB  # payloads below are gathered into one record; copying larger ones costs more
 _BYTES_SCHEMA: Final = payload_schema("bytes")
@@ -23,7 +23,7 @@ _BYTES_SCHEMA: Final = payload_schema("bytes")
 _CHECKED: Final = object()
 
 
-class Writer(Protocol):
+class QueueWriter(Protocol):
     """What a push needs of its queue."""
 
     def assign(self, entry: PushEntry) -> None: ...
@@ -52,7 +52,7 @@ class PushEntry:
 
     def __init__(
         self,
-        queue: Writer,
+        queue: QueueWriter,
         push: Push,
         value: bytes | None = None,
     ) -> None:
@@ -72,7 +72,7 @@ class PushEntry:
         self.first = -1
         self.timestamp_us = 0
         self.error: Exception | None = None  # why nothing is written for it
-        self.twin: Pushed | None = None  # the same push, made before
+        self.twin: EarlierPush | None = None  # the same push, made before
         self.on_settled: Callable[[int], None] | None = None  # gives the admitted bytes back
         self.receipt: Receipt | None = None  # the answer; most single pushes have it before anybody waits
         self._refusal: Exception | None = None

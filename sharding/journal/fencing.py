@@ -31,7 +31,7 @@ from coldstore.objects.swap import Change, swap
 from coldstore.shared import failpoint
 from coldstore.shared.clock import Clock, SystemClock
 from coldstore.shared.errors import Conflict, DataLoss, NotFound
-from hotstore.journal.port import Damage, Place
+from hotstore.journal.port import Damage, JournalPlace
 from sharding.documents import tenure
 from sharding.documents.holder import Holder
 from sharding.documents.liveness import Liveness
@@ -205,7 +205,7 @@ class FencingWalk:
         try:
             return journal_objects.decode(data, number, key)
         except DataLoss as error:
-            place = Place(key, 0, len(data))
+            place = JournalPlace(key, 0, len(data))
             self.damage.append(Damage("corrupt", number, number, (place,), error.message))
             return None
 

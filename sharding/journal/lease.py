@@ -19,7 +19,7 @@ from contextlib import suppress
 
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Exhausted, Fenced, JjqError
-from hotstore.journal.port import Batch, Damage, Extent, Journal, Poisoned, Record
+from hotstore.journal.port import Damage, Extent, Journal, JournalBatch, Poisoned, Record
 from sharding.limits import JOURNAL_RETRY_SECONDS, LEASE_SECONDS
 
 
@@ -118,7 +118,7 @@ class LeasedJournal:
     def damage(self) -> Sequence[Damage]:
         return self._inner.damage
 
-    def recover(self) -> Iterator[Batch]:
+    def recover(self) -> Iterator[JournalBatch]:
         return self._inner.recover()
 
     def append(self, records: Sequence[Record]) -> int:

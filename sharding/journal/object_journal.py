@@ -29,7 +29,7 @@ from coldstore.objects.port import ObjectStore
 from coldstore.shared import failpoint
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, DataLoss, Fenced, JjqError, NotFound, check
-from hotstore.journal.port import Batch, Damage, Poisoned, Record
+from hotstore.journal.port import Damage, JournalBatch, Poisoned, Record
 from sharding.documents.tenure import OwnTenure
 from sharding.journal import objects as journal_objects
 from sharding.journal.fencing import FencingWalk
@@ -77,7 +77,7 @@ class ObjectJournal:
         self._puts = ThreadPoolExecutor(JOURNAL_PUTS_MAX, "jjq-journal-put")
         self._sweeps = ThreadPoolExecutor(_SWEEPERS, "jjq-journal-sweep")
 
-    def recover(self) -> Iterator[Batch]:
+    def recover(self) -> Iterator[JournalBatch]:
         """Yield what the runs before ours left; then no process of theirs can write any more."""
         check(not self._ready, "a journal is recovered once")
         held = self._held

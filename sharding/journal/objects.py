@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from coldstore.shared.errors import Conflict, DataLoss, check
 from hotstore.journal import layout
-from hotstore.journal.port import Batch, Record
+from hotstore.journal.port import JournalBatch, Record
 from hotstore.limits import JOURNAL_BATCH_BYTES_MAX
 from sharding.limits import JOURNAL_PART_BYTES
 
@@ -112,7 +112,7 @@ def decode(data: bytes, number: int, key: str) -> JournalObject:
     return JournalObject(number, run, token, next_, records, before, after, body, len(data))
 
 
-def batches(objects: Iterable[JournalObject], kinds: Container[int] | None) -> Iterator[Batch]:
+def batches(objects: Iterable[JournalObject], kinds: Container[int] | None) -> Iterator[JournalBatch]:
     """The whole batches in `objects`; `Conflict` for a kind of record that is not in `kinds`.
 
     The last batch may be cut short: then it was never acknowledged. Any other one has a damaged part.
@@ -128,7 +128,7 @@ def batches(objects: Iterable[JournalObject], kinds: Container[int] | None) -> I
             parts = []
         if parts and found.after == 0:
             body = found.body if len(parts) == 1 else memoryview(b"".join(part.body for part in parts))
-            yield Batch(parts[0].number, layout.decode_records(body, found.records, kinds))
+            yield JournalBatch(parts[0].number, layout.decode_records(body, found.records, kinds))
             parts = []
 
 

@@ -26,9 +26,9 @@ from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, DataLoss, JjqError
 from coldstore.store import ColdStore
 from hotstore.journal import records
-from hotstore.journal.port import Batch, Damage, Journal
+from hotstore.journal.port import Damage, Journal, JournalBatch
 from hotstore.lifecycle.departure import state_of
-from hotstore.lifecycle.replay import Replay
+from hotstore.lifecycle.replay import JournalReplay
 from hotstore.queue.holes import reconcile
 from hotstore.queue.queue import HotQueue
 from hotstore.queue.registry import Registry
@@ -61,7 +61,7 @@ class DeadNodeJournal:
     def damage(self) -> Sequence[Damage]:
         return self._walk.damage
 
-    def recover(self) -> Iterator[Batch]:
+    def recover(self) -> Iterator[JournalBatch]:
         yield from objects.batches(self._noted(), records.KINDS)
 
     def _noted(self) -> Iterator[JournalObject]:
@@ -96,7 +96,7 @@ class TakeoverWorker:
         committer = Committer(cast("Journal", journal), self._clock, 1, threaded=False)
         registry = Registry(self._cold, committer, InlineRunner(), self._clock, Usage())
         try:
-            Replay(registry, self._clock).run(cast("Journal", journal))
+            JournalReplay(registry, self._clock).run(cast("Journal", journal))
         except DataLoss:
             if not self._is_left(node, orphan):
                 return []  # another node has taken it over meanwhile, and deleted what we read

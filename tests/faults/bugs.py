@@ -70,13 +70,13 @@ def retry_after_failed_fsync() -> None:
 
 def truncate_on_bad_crc() -> None:
     """Take every damaged record for the torn end of the log, and cut there."""
-    from hotstore.journal.reader import Walk
+    from hotstore.journal.reader import JournalWalk
 
     def judge_gap(walk: Any, index: int, found: Any) -> bool:
         walk.ends_well = False
         return False
 
-    patch(Walk, _judge_gap=judge_gap, next_sequence=property(lambda walk: walk._expected or 0))
+    patch(JournalWalk, _judge_gap=judge_gap, next_sequence=property(lambda walk: walk._expected or 0))
 
 
 def trim_by_the_maximum() -> None:

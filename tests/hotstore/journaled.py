@@ -29,7 +29,7 @@ def push_batch(world: World, first: int, queue: int = 1) -> tuple[str, int]:
                 assert found.body is not None
                 for record in layout.decode_records(found.body, found.header.records, None):
                     if record.kind in (records.PUSH, records.VALUE):
-                        read = records.read_push(record.payload, lone=record.kind == records.VALUE)
+                        read = records.read_push(record.payload, single=record.kind == records.VALUE)
                         if (read.queue, read.first) == (queue, first):
                             return name, found.position
     raise AssertionError("no such push")

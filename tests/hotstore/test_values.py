@@ -22,19 +22,20 @@ from tests.hotstore.kit import World, push, read_all
 
 WHOLE = st.integers(0, 2**63 - 1)
 PARTS = st.lists(
-    st.builds(records.Part, st.just(0), st.just(1), st.text(min_size=1, max_size=9), WHOLE), max_size=1
+    st.builds(records.ProducerPart, st.just(0), st.just(1), st.text(min_size=1, max_size=9), WHOLE),
+    max_size=1,
 )
 SCHEMA = payload_schema("bytes")
 
 
 @given(st.integers(0, 2**64 - 1), WHOLE, WHOLE, PARTS, st.binary(max_size=200))
 def test_a_value_record_round_trips(
-    queue: int, first: int, timestamp_us: int, parts: list[records.Part], value: bytes
+    queue: int, first: int, timestamp_us: int, parts: list[records.ProducerPart], value: bytes
 ) -> None:
     kind, written = records.push_value(queue, first, timestamp_us, parts, value)
     assert isinstance(written, bytes)
 
-    read = records.read_push(memoryview(written), lone=True)
+    read = records.read_push(memoryview(written), single=True)
 
     assert kind == records.VALUE
     assert (read.queue, read.first, read.timestamp_us, read.count) == (queue, first, timestamp_us, 1)
@@ -44,7 +45,7 @@ def test_a_value_record_round_trips(
 
 
 def test_a_value_record_that_claims_more_than_one_element_is_damage() -> None:
-    read = records.read_push(memoryview(records.push_value(1, 2, 3, [], b"a").payload), lone=True)  # type: ignore[arg-type]
+    read = records.read_push(memoryview(records.push_value(1, 2, 3, [], b"a").payload), single=True)  # type: ignore[arg-type]
 
     with pytest.raises(DataLoss, match="has 1 elements, not 2"):
         records.read_columns(replace(read, count=2), SCHEMA)

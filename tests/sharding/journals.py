@@ -9,7 +9,7 @@ from coldstore.objects.port import Body, ObjectStore
 from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import ManualClock
 from coldstore.shared.errors import Unavailable
-from hotstore.journal.port import Batch, Journal, Record
+from hotstore.journal.port import Journal, JournalBatch, Record
 from sharding.journal.fencing import begin
 from sharding.journal.object_journal import ObjectJournal
 
@@ -21,7 +21,7 @@ def open_journal(objects: ObjectStore, node: str = "n1", clock: ManualClock | No
     return ObjectJournal(objects, held, clock or ManualClock())
 
 
-def content_of(batch: Batch) -> Content:
+def content_of(batch: JournalBatch) -> Content:
     return [(record.kind, bytes(record.payload)) for record in batch.records]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from coldstore.shared.chance import SeededChance
-from hotstore.journal.bounds import Bounds
+from hotstore.journal.bounds import JournalBounds
 from hotstore.journal.disk import Disk
 from hotstore.journal.disk_journal import DiskJournal
-from hotstore.journal.port import Batch, Record
+from hotstore.journal.port import JournalBatch, Record
 from hotstore.journal.recovery import Recovery
 from hotstore.journal.spares import Inline, Spares
 from hotstore.limits import SEGMENT_BYTES_MIN
@@ -31,7 +31,7 @@ def opened(disk: Disk, seed: int = 0, segment_bytes: int = SEGMENT_BYTES) -> Dis
     return journal
 
 
-def content_of(batch: Batch) -> Content:
+def content_of(batch: JournalBatch) -> Content:
     return [(record.kind, bytes(record.payload)) for record in batch.records]
 
 
@@ -42,7 +42,7 @@ def contents(disk: Disk) -> dict[int, Content]:
 
 def peek(disk: Disk) -> Recovery:
     """A recovery that will not be finished."""
-    chance, bounds = SeededChance(0), Bounds(None)
+    chance, bounds = SeededChance(0), JournalBounds(None)
     return Recovery(disk, Spares(disk, chance, SEGMENT_BYTES, Inline(), bounds), bounds, None, chance, None)
 
 

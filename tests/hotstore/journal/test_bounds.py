@@ -8,7 +8,7 @@ import pytest
 
 from coldstore.shared.chance import SeededChance
 from coldstore.shared.errors import Conflict
-from hotstore.journal.bounds import NAME, Bounds
+from hotstore.journal.bounds import NAME, JournalBounds
 from hotstore.journal.disk_journal import DiskJournal
 from hotstore.journal.port import Extent, Record
 from hotstore.journal.spares import Inline
@@ -127,32 +127,32 @@ def test_a_journal_of_an_earlier_version_starts_in_silence_and_is_known_from_the
 
 def test_bounds_say_what_was_saved_last() -> None:
     disk = SimDisk()
-    bounds = Bounds(disk)
+    bounds = JournalBounds(disk)
     assert bounds.read() is None
     bounds.begin(Extent(7, 0, 0, frozenset({1})))
     for number in range(2, 6):
         bounds.given(number)
-        bounds.note(number * 10, told=True)
+        bounds.note(number * 10, loss_stored=True)
     bounds.taken([1, 2], begin=25)
-    assert Bounds(disk).read() == Extent(7, 25, 50, frozenset({3, 4, 5}))
+    assert JournalBounds(disk).read() == Extent(7, 25, 50, frozenset({3, 4, 5}))
     many = frozenset(range(BOUNDS_SEGMENTS_MAX + 100))
     bounds.begin(Extent(7, 25, 50, many))
-    found = Bounds(disk).read()
+    found = JournalBounds(disk).read()
     assert found is not None
     assert found.segments == frozenset(range(100, BOUNDS_SEGMENTS_MAX + 100))
 
 
 def test_on_a_full_disk_the_journal_goes_on_without_bounds_and_writes_them_once_there_is_room() -> None:
     disk = SimDisk(capacity_bytes=1_000)
-    bounds = Bounds(disk)
+    bounds = JournalBounds(disk)
     bounds.begin(Extent(7, 0, 0))
     assert disk.list() == []
     disk.capacity_bytes = 1 << 20
-    bounds.note(5, told=True)
-    assert Bounds(disk).read() == Extent(7, 0, 5)
+    bounds.note(5, loss_stored=True)
+    assert JournalBounds(disk).read() == Extent(7, 0, 5)
     disk.capacity_bytes = 1_000  # and then they are written in place
-    bounds.note(6, told=True)
-    assert Bounds(disk).read() == Extent(7, 0, 6)
+    bounds.note(6, loss_stored=True)
+    assert JournalBounds(disk).read() == Extent(7, 0, 6)
 
 
 def test_a_loss_is_told_again_until_the_journal_says_whose_it_is() -> None:

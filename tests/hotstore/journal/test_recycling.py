@@ -12,7 +12,7 @@ import pytest
 
 from coldstore.shared.chance import SeededChance
 from hotstore.journal import layout
-from hotstore.journal.bounds import Bounds
+from hotstore.journal.bounds import JournalBounds
 from hotstore.journal.disk_journal import DiskJournal
 from hotstore.journal.port import Poisoned, Record
 from hotstore.journal.segment import parse_name, zeroed
@@ -194,7 +194,7 @@ def test_an_io_error_in_the_background_poisons_when_the_spare_is_needed(verb: Ve
 
 def test_a_free_file_that_could_not_be_written_is_not_forgotten() -> None:
     disk = Counting()
-    spares = Spares(disk, SeededChance(0), SEGMENT_BYTES, Inline(), Bounds(None))
+    spares = Spares(disk, SeededChance(0), SEGMENT_BYTES, Inline(), JournalBounds(None))
     spares.put_back([zeroed(disk, 1, SEGMENT_BYTES)])
     disk.fail("write", 1, errno.ENOSPC)
     with pytest.raises(OSError, match="space"):

@@ -1,4 +1,4 @@
-"""The short way for a lone value: it takes what `check_payload` would take, and little of that."""
+"""The short way for a single value: it takes what `check_payload` would take, and little of that."""
 
 from __future__ import annotations
 
