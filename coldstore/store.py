@@ -128,10 +128,18 @@ class ColdStore:
 
     def begin_import(self, name: str, *, idle: bool = False, **asked: Any) -> Ticket:
         """Reserve a new or an idle queue for an import (queue/bulk_import.py); settings as of `create_queue`."""
-        wanted = QueueSettings(name=name, id=self._chance.token(), created_us=self._clock.now_us(), **asked)
-        queue_settings.check_settings(wanted)
+        wanted = self._wanted(name, asked)
         self._claim()
         return bulk_import.begin(self._objects, wanted, self._chance.token(), required=asked, idle=idle)
+
+    def check_import(self, name: str, *, idle: bool = False, **asked: Any) -> None:
+        """Refuse what `begin_import` would refuse now; nothing is written, and no name is reserved."""
+        bulk_import.check_begin(self._objects, self._wanted(name, asked), required=asked, idle=idle)
+
+    def _wanted(self, name: str, asked: dict[str, Any]) -> QueueSettings:
+        wanted = QueueSettings(name=name, id=self._chance.token(), created_us=self._clock.now_us(), **asked)
+        queue_settings.check_settings(wanted)
+        return wanted
 
     def open_queue(self, name: str) -> ColdQueue:
         """A queue as it is now; `NotFound` if there is none of this name."""

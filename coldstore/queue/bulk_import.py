@@ -103,16 +103,7 @@ def begin(
     key = paths.queue(wanted.name)
 
     def decide(found: Object | None) -> Change[Ticket]:
-        if found is None:
-            ticket = Ticket(replace(wanted, importing=Importing(token, new=True)))
-        else:
-            there = queue_settings.decode(found.data, key)
-            if there.deleted is not None:
-                raise Conflict(
-                    f"{deletion.describe_deletion(there)}; import under another name, or create the queue first"
-                )
-            _check_same(there, wanted, required)
-            ticket = _take_over(objects, there, token) or _begin_in(objects, there, token, idle)
+        ticket = _ticket(objects, found, wanted, token, required, idle)
         return Change(queue_settings.encode(ticket.settings), ticket)
 
     busy = Conflict(f"queue {wanted.name} keeps changing: see who else imports into it")
@@ -120,6 +111,36 @@ def begin(
     failpoint.reach("import.begun")
     _unpublish(objects, ticket)
     return ticket
+
+
+def check_begin(
+    objects: ObjectStore, wanted: QueueSettings, *, required: Collection[str] = (), idle: bool = False
+) -> None:
+    """Refuse what `begin` would refuse now, and change nothing."""
+    try:
+        found = objects.get(paths.queue(wanted.name))
+    except NotFound:
+        return
+    _ticket(objects, found, wanted, "", required, idle)
+
+
+def _ticket(
+    objects: ObjectStore,
+    found: Object | None,
+    wanted: QueueSettings,
+    token: str,
+    required: Collection[str],
+    idle: bool,
+) -> Ticket:
+    if found is None:
+        return Ticket(replace(wanted, importing=Importing(token, new=True)))
+    there = queue_settings.decode(found.data, paths.queue(wanted.name))
+    if there.deleted is not None:
+        raise Conflict(
+            f"{deletion.describe_deletion(there)}; import under another name, or create the queue first"
+        )
+    _check_same(there, wanted, required)
+    return _take_over(objects, there, token) or _begin_in(objects, there, token, idle)
 
 
 def _check_same(there: QueueSettings, wanted: QueueSettings, required: Collection[str]) -> None:

@@ -1,6 +1,6 @@
 """What commands print: tables for people, JSON for programs. Errors and progress go to standard error.
 
-The progress bar shows rate and time left, and appears only if standard error is a terminal.
+The progress bar shows rate and time left. Where standard error is not a terminal, long jobs print a line now and then.
 """
 
 from __future__ import annotations
@@ -9,11 +9,15 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import orjson
 
+from coldstore.shared.clock import Clock, SystemClock
 from jjq import arguments
+
+LINE_SECONDS: Final = 5.0  # between two lines of progress; work that is over sooner prints none
+_CLOCK: Final = SystemClock()
 
 _WIDE = 10_000  # a table that is not on a terminal is never wrapped
 
@@ -102,11 +106,41 @@ class Bar(Protocol):
     def __call__(self, done: int, total: int | None = None) -> None: ...
 
 
+class _Lines:
+    """Says now and then how far the work is."""
+
+    def __init__(self, what: str, unit: str, clock: Clock) -> None:
+        self._what = what
+        self._unit = unit
+        self._clock = clock
+        self._began = self._said = clock.monotonic()
+
+    def __call__(self, done: int, total: int | None = None) -> None:
+        now = self._clock.monotonic()
+        if now - self._said < LINE_SECONDS:
+            return
+        self._said = now
+        seconds = now - self._began
+        far = f"{done:,}" + (f" of {total:,}" if total else "") + f" {self._unit}, " if done or total else ""
+        rate = f", {done / seconds:,.0f} {self._unit}/s" if done else ""
+        note(f"jjq: {self._what}: {far}{seconds:.0f} s{rate}")
+
+
 @contextmanager
-def progress(what: str, total: int | None, *, unit: str = "elements") -> Iterator[Bar]:
-    """Around long work; calls of the bar are cheap enough for every batch. `unit` may be bytes."""
+def progress(
+    what: str,
+    total: int | None,
+    *,
+    unit: str = "elements",
+    lines: bool = False,
+    clock: Clock = _CLOCK,
+) -> Iterator[Bar]:
+    """Around long work; calls of the bar are cheap enough for every batch. `unit` may be bytes.
+
+    Where standard error is no terminal nothing is shown, or with `lines` a line every few seconds.
+    """
     if not sys.stderr.isatty():
-        yield lambda done, total=None: None
+        yield _Lines(what, unit, clock) if lines else lambda done, total=None: None
         return
     from rich.console import Console
     from rich.progress import (

@@ -30,6 +30,9 @@ SECTION_BLOCKS: Final = 64  # what one task verifies at most
 PUBLISH_BLOCKS: Final = 16  # what one task of an import publishes; the next one begins after it
 IMPORT_BLOCKS: Final = 4  # blocks that one task of an import makes, about
 IMPORT_PARTITIONS_MAX: Final = 100_000
+SOURCE_FILES: Final = 16  # of an import, that are looked at before Spark starts
+SOURCE_LINES: Final = 1_000  # of one of them, if it is text
+SOURCE_LINE_BYTES: Final = 256 * KIB
 PROGRESS_SECONDS: Final = 0.1  # between two looks at the progress of a job
 
 check(PUSHES_IN_FLIGHT <= PRODUCER_RECEIPTS_MAX, "a push could not be distinguished from the one before it")

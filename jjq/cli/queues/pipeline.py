@@ -51,6 +51,9 @@ class Job:
     conf: Annotated[tuple[str, ...], Parameter(group=_SPARK, negative="")] = ()
     """KEY=VALUE: a setting of Spark's; may be given several times."""
 
+    verbose: Annotated[Flag, Parameter(group=_SPARK)] = False
+    """Show what Spark and Java say: their warnings, and their traces of errors."""
+
     @property
     def root(self) -> str:
         return _resolved(self.cold)
@@ -68,20 +71,24 @@ class Job:
         )
 
     @contextmanager
-    def session(self, name: str, *, new: bool = False) -> Iterator[SparkSession]:
-        """Spark; the store is looked at first, since that is quicker. `new`: it may be an empty place."""
+    def session(
+        self, name: str, *, new: bool = False, check: Callable[[], None] = lambda: None
+    ) -> Iterator[SparkSession]:
+        """Spark; the store is looked at first, since that is quicker, and `check` made. `new`: it may be empty."""
         from coldstore.shared.errors import InvalidInput
         from jjq.spark import cold
         from jjq.spark.cold import store_or_new
         from jjq.spark.jobs.session import parse_conf, session
 
+        conf = parse_conf(self.conf)
         if self.cold == "memory:":
             raise InvalidInput("executors are other processes, which cannot see memory: give a folder or S3")
         if new:
             store_or_new(self.root, self.s3)
         else:
             cold.store(self.root, self.s3)
-        with session(name, self.master, parse_conf(self.conf)) as spark:
+        check()
+        with session(name, self.master, conf, verbose=self.verbose) as spark:
             yield spark
 
 
@@ -97,7 +104,11 @@ class Columns:
     """The column with the values; * with --content json: the whole row, as an object."""
 
     time: Annotated[str | None, Parameter(group=_COLUMNS)] = None
-    """The column with timestamps (text: ISO 8601, in UTC without a zone). None: all get the time of the import."""
+    """The column with timestamps: times, dates, or text as 2026-11-01T00:00:00Z, 2026-11-01 00:00:00+00 or
+    2026-11-01, in UTC without a zone; numbers with --time-unit. None: all get the time of the import."""
+
+    time_unit: Annotated[Literal["s", "ms", "us"] | None, Parameter(group=_COLUMNS)] = None
+    """What numbers in the column with timestamps count since 1970: seconds, milliseconds or microseconds."""
 
     key: Annotated[str | None, Parameter(group=_COLUMNS)] = None
     """The column with keys."""
@@ -131,7 +142,7 @@ def compact(*queues: str, job: Job, all: Flag = False, json: Json = False) -> in
     json
         Print a list of what was done.
     """
-    with job.session("compact") as spark, progress("compact", None, unit="queues") as bar:
+    with job.session("compact") as spark, progress("compact", None, unit="queues", lines=True) as bar:
         from jjq.spark.jobs.compact import compact as run
 
         done = run(spark, job.root, queues, everything=all, s3=job.s3, progress=bar)
@@ -167,7 +178,7 @@ def verify(*queues: str, job: Job, json: Json = False) -> int:
     """
     from jjq.cli.operate.verify import exit_code, print_reports
 
-    with job.session("verify") as spark, progress("verify", None, unit="sections") as bar:
+    with job.session("verify") as spark, progress("verify", None, unit="sections", lines=True) as bar:
         from jjq.spark.jobs.verify import verify_store
 
         reports = verify_store(spark, job.root, queues, s3=job.s3, progress=bar)
@@ -189,6 +200,8 @@ def import_(
     json: Json = False,
 ) -> None:
     """Import history into a new queue, as blocks: all of it, or nothing.
+
+    Queue, files, format, columns and the first times are checked before Spark starts, as far as they can be.
 
     ```
     jjq pipeline import orders history/*.parquet --cold ./cold --order id --value body --time at --key user
@@ -215,20 +228,29 @@ def import_(
         Print what was imported as JSON.
     """
     from jjq.cli.output import parse_size
+    from jjq.spark.jobs.bulk_import import check_queue, import_history
+    from jjq.spark.jobs.import_columns import Shape, read
+    from jjq.spark.jobs.import_source import check_source
 
-    with job.session("import", new=True) as spark, _bars("import") as bars:
-        from jjq.spark.jobs.bulk_import import import_history
-        from jjq.spark.jobs.import_columns import read
+    files = [_resolved(source) for source in sources]
+    settings: dict[str, Any] = {
+        "content": content,
+        "block_bytes": parse_size(block_bytes, "--block-bytes"),
+        "block_seconds": block_seconds,
+    }
 
+    def check() -> None:
+        check_queue(job.root, queue, idle, job.s3, **settings)
+        check_source(files, format, Shape(**asdict(columns)), job.s3)
+
+    with job.session("import", new=True, check=check) as spark, _bars("import") as bars:
         text = {name for name in (columns.value, columns.key) if name is not None}
         done = import_history(
-            read(spark, [_resolved(source) for source in sources], format, text),
+            read(spark, files, format, text),
             job.root,
             queue,
             **asdict(columns),
-            content=content,
-            block_bytes=parse_size(block_bytes, "--block-bytes"),
-            block_seconds=block_seconds,
+            **settings,
             idle=idle,
             s3=job.s3,
             progress=bars,
@@ -274,7 +296,7 @@ def export(
     json
         Print what was exported as JSON.
     """
-    with job.session("export") as spark, progress("export", None, unit="parts") as bar:
+    with job.session("export") as spark, progress("export", None, unit="parts", lines=True) as bar:
         from jjq.spark.jobs.export import export as run
 
         done = run(
@@ -312,7 +334,7 @@ def stats(
     json
         Print the rows as JSON.
     """
-    with job.session("stats") as spark, progress("stats", None, unit="parts") as bar:
+    with job.session("stats") as spark, progress("stats", None, unit="parts", lines=True) as bar:
         from jjq.spark.jobs.stats import check_matplotlib, draw_hours
         from jjq.spark.jobs.stats import stats as run
 
@@ -357,7 +379,8 @@ def _bars(what: str) -> Iterator[Callable[[str], Callable[[int, int], None]]]:
 
         def begin(step: str) -> Callable[[int, int], None]:
             shown.close()
-            return shown.enter_context(progress(f"{what}: {step}", None))
+            unit = "blocks" if step == "publish" else "elements"
+            return shown.enter_context(progress(f"{what}: {step}", None, unit=unit, lines=True))
 
         yield begin
 

@@ -5,7 +5,8 @@
     ranges          a range of a queue, cut into pieces for tasks
     compact         merges young blocks of many queues
     verify          reads every block of a store and compares everything with everything
-    bulk_import     history from other systems becomes a queue; import_columns reads and shapes the source
+    bulk_import     history from other systems becomes a queue; import_columns reads and shapes the source,
+                    import_source looks at it before Spark starts
     export          a range of a queue as files
     stats           what each queue holds, hour by hour, as rows and as a picture
 

@@ -4,8 +4,9 @@
     sort      by range: the rows of partition n come before those of partition n + 1. Each partition is sorted and kept
               on the executors' disks. Ties are broken by the rest of the row, so a repeated task gives the same
               elements the same offsets (equal rows aside)
-    count     elements and bytes of each partition: these give its first offset and its number of blocks
-    stage     every partition encodes its blocks and puts them where no reader looks
+    count     elements and bytes of each partition: these give its first offset and its number of blocks. One partition
+              has all that the check counted, so it is neither counted nor kept
+    stage     every partition checks its rows like pushes, encodes its blocks and puts them where no reader looks
     publish   in order; then all are shown at once (coldstore/queue/bulk_import.py says how, and why that is safe)
 
 An error before the end takes everything back. After a crash, run the import again: it takes over what was
@@ -14,10 +15,10 @@ left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -36,14 +37,15 @@ from coldstore.store import ColdStore
 from jjq.spark import cold
 from jjq.spark.cold import store_or_new
 from jjq.spark.jobs import tasks
-from jjq.spark.jobs.import_columns import ROW_BYTES, Shape, check_rows
+from jjq.spark.jobs.import_columns import HEADERS, ROW_BYTES, Counted, Shape, TimeUnit, check_rows, row_bytes
 from jjq.spark.jobs.tasks import Failures, Progress, silent
 from jjq.spark.limits import IMPORT_BLOCKS, IMPORT_PARTITIONS_MAX, PUBLISH_BLOCKS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_COUNTED = "partition int, count long, bytes long"
+R = TypeVar("R")
+
 _STAGED = (
     "first long, last long, min_timestamp_us long, max_timestamp_us long, stored_bytes long, raw_bytes long, "
     "sha256 string"
@@ -80,6 +82,7 @@ def import_history(
     time: str | None = None,
     key: str | None = None,
     headers: str | None = None,
+    time_unit: TimeUnit | None = None,
     content: Content | None = None,
     block_bytes: int | None = None,
     block_seconds: float | None = None,
@@ -89,7 +92,8 @@ def import_history(
 ) -> Imported:
     """Import the rows of `frame`, ordered by `order`, into a new queue, or into one that is `idle`.
 
-    The other names are columns. Settings that are not given are those of the queue, or the usual ones.
+    The other names are columns. `time_unit` says what times that are numbers count: s, ms or us since 1970.
+    Settings that are not given are those of the queue, or the usual ones.
     """
     shape = Shape(
         order=(order,) if isinstance(order, str) else tuple(order),
@@ -97,6 +101,7 @@ def import_history(
         time=time,
         key=key,
         headers=headers,
+        time_unit=time_unit,
     )
     chosen = {"content": content, "block_bytes": block_bytes, "block_seconds": block_seconds}
     job = _Import(frame, root, s3 or S3Settings(), shape, progress)
@@ -117,7 +122,7 @@ class _Import:
 
     def run(self, queue: str, idle: bool, chosen: dict[str, Any]) -> Imported:
         store = store_or_new(self._root, self._s3)
-        content = chosen.get("content") or _content(store, queue)
+        content = chosen.get("content") or content_of(store, queue)
         shaped = self._shape.frame(self._frame, content, self._now_us)
         ticket = store.begin_import(queue, idle=idle, **{**chosen, "content": content})
         try:
@@ -135,58 +140,58 @@ class _Import:
     def _stage(self, ticket: Ticket, shaped: DataFrame) -> list[BlockMetadata]:
         from pyspark.storagelevel import StorageLevel
 
-        counted = tasks.run_watched(
-            self._spark, "import", lambda: check_rows(shaped, self._shape), lambda: None
-        )
-        count, size = counted
-        partitions = -(-size // (IMPORT_BLOCKS * ticket.settings.block_bytes))
-        in_order = self._sort(shaped, max(1, min(partitions, count, IMPORT_PARTITIONS_MAX)))
-        in_order.persist(StorageLevel.DISK_ONLY)
-        try:
-            shares = self._count(ticket, in_order, count)
-            staged = self._encode(ticket, in_order, shares)
-        finally:
-            in_order.unpersist()
+        checked = self._watch("check", lambda: check_rows(shaped, self._shape, self._frame))
+        partitions = self._partitions(ticket, checked)
+        in_order = self._sort(shaped, partitions)
+        if partitions == 1:
+            staged = self._encode(ticket, in_order, _share_out(ticket, [(0, checked)]))
+        else:
+            in_order.persist(StorageLevel.DISK_ONLY)
+            try:
+                staged = self._encode(ticket, in_order, self._count(ticket, in_order, checked.rows))
+            finally:
+                in_order.unpersist()
         blocks = bulk_import.chain_blocks(ticket, staged, SystemChance().token())
-        if sum(block.count for block in blocks) != count:
-            raise Conflict(
-                "the source changed while it was imported: run it again on one that stays as it is"
-            )
+        if sum(block.count for block in blocks) != checked.rows:
+            raise _changed()
         return blocks
+
+    def _partitions(self, ticket: Ticket, checked: Counted) -> int:
+        """So many that a task makes few blocks, and that no processor is idle; but no block is cut for that."""
+        block_bytes = ticket.settings.block_bytes
+        needed = -(-checked.size // (IMPORT_BLOCKS * block_bytes))
+        useful: int = min(self._spark.sparkContext.defaultParallelism, checked.size // block_bytes)
+        return max(1, min(max(needed, useful), checked.rows, IMPORT_PARTITIONS_MAX))
+
+    def _watch(self, step: str, job: Callable[[], R]) -> R:
+        """Run a job of Spark's that counts nothing while it runs; its step is shown."""
+        progress = self._progress(step)
+        return tasks.run_watched(self._spark, "import", job, lambda: progress(0, 0))
 
     def _sort(self, shaped: DataFrame, partitions: int) -> DataFrame:
         from pyspark.sql import functions as f
 
         order = self._shape.order_columns
-        ties = ["timestamp", "key", "value", f.to_json("headers")]
-        return (
-            shaped.repartitionByRange(partitions, *order)
-            .sortWithinPartitions(*order, *ties)
-            .select("timestamp", "key", "value", "headers")
-        )
+        ties: list[Any] = ["timestamp", "key", "value"]
+        kept = ["timestamp", "key", "value"]
+        if HEADERS in shaped.columns:
+            ties.append(f.to_json(HEADERS))
+            kept.append(HEADERS)
+        return shaped.repartitionByRange(partitions, *order).sortWithinPartitions(*order, *ties).select(*kept)
 
     def _count(self, ticket: Ticket, in_order: DataFrame, count: int) -> dict[int, ImportShare]:
-        """The share of each partition, after a check that every row can be an element."""
-        failures = Failures(self._spark)
-        content = ticket.settings.content
+        """The share of each partition. It is counted where the rows are; Python workers see them once, later."""
+        from pyspark.sql import functions as f
 
-        def measure(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return failures.guard(lambda: _measure(batches, content))
-
-        counts = tasks.map_in_arrow(in_order, measure, _COUNTED)
-        rows = tasks.run_watched(self._spark, "import", counts.collect, lambda: None)
-        failures.raise_first()
-        shares: dict[int, ImportShare] = {}
-        first = ticket.first
-        for row in sorted(rows):
-            pieces = max(1, round(row["bytes"] / ticket.settings.block_bytes))
-            shares[row["partition"]] = ImportShare(first, first + row["count"], row["bytes"] / pieces)
-            first += row["count"]
-        if first != ticket.first + count:
-            raise Conflict(
-                "the source changed while it was imported: run it again on one that stays as it is"
-            )
-        return shares
+        counts = in_order.groupBy(f.spark_partition_id().alias("partition")).agg(
+            f.count("*").alias("count"), f.sum(row_bytes(in_order)).alias("bytes")
+        )
+        rows = self._watch("sort", counts.collect)
+        if sum(row["count"] for row in rows) != count:
+            raise _changed()
+        return _share_out(
+            ticket, [(row["partition"], Counted(row["count"], row["bytes"])) for row in sorted(rows)]
+        )
 
     def _encode(self, ticket: Ticket, in_order: DataFrame, shares: dict[int, ImportShare]) -> list[Staged]:
         failures = Failures(self._spark)
@@ -219,7 +224,31 @@ class _Import:
             progress(min(at + PUBLISH_BLOCKS, len(blocks)), len(blocks))
 
 
-def _content(store: ColdStore, queue: str) -> Content:
+def _share_out(ticket: Ticket, counted: Iterable[tuple[int, Counted]]) -> dict[int, ImportShare]:
+    """Offsets for the partitions, which come in order."""
+    shares: dict[int, ImportShare] = {}
+    first = ticket.first
+    for partition, (count, size) in counted:
+        pieces = max(1, round(size / ticket.settings.block_bytes))
+        shares[partition] = ImportShare(first, first + count, size / pieces)
+        first += count
+    return shares
+
+
+def _changed() -> Conflict:
+    return Conflict("the source changed while it was imported: run it again on one that stays as it is")
+
+
+def check_queue(root: str, queue: str, idle: bool, s3: S3Settings, **chosen: Any) -> None:
+    """Refuse what `import_history` would refuse of store and queue, before Spark starts; nothing is changed."""
+    store = store_or_new(root, s3)
+    asked = {name: value for name, value in chosen.items() if value is not None}
+    store.check_import(
+        queue, idle=idle, **{**asked, "content": asked.get("content") or content_of(store, queue)}
+    )
+
+
+def content_of(store: ColdStore, queue: str) -> Content:
     """The content of a queue that exists; `bytes` for a new one."""
     try:
         return store.files(queue).settings.content
@@ -246,21 +275,6 @@ def _partition() -> int:
     return 0 if context is None else int(context.partitionId())
 
 
-def _measure(batches: Iterator[pa.RecordBatch], content: Content) -> Iterator[pa.RecordBatch]:
-    count = size = 0
-    for rows in _payloads(batches, content):
-        sizes = batch.element_bytes(rows.payload)
-        count += len(sizes)
-        size += int(sizes.sum()) + ROW_BYTES * len(sizes)
-    if count:
-        yield pa.RecordBatch.from_pylist(
-            [{"partition": _partition(), "count": count, "bytes": size}], schema=_COUNT
-        )
-
-
-_COUNT = pa.schema([("partition", pa.int32()), ("count", pa.int64()), ("bytes", pa.int64())])
-
-
 class _Rows(NamedTuple):
     payload: pa.RecordBatch
     timestamps_us: np.ndarray[Any, np.dtype[np.int64]]
@@ -270,7 +284,7 @@ def _payloads(batches: Iterator[pa.RecordBatch], content: Content) -> Iterator[_
     """The rows as payloads of a queue, checked like pushes. An error names the row, in sorted order."""
     seen = 0
     for rows in batches:
-        for part in _split(rows.select(["key", "value", "headers"])):
+        for part in _split(rows.drop_columns("timestamp")):
             try:
                 payload = batch.check_payload(part.rows, content)
             except InvalidInput as error:

@@ -5,14 +5,15 @@ Sources are Parquet, JSON lines, and CSV with a header. `Shape` says which colum
     order0, order1 …   the columns that the elements are ordered by, unchanged
     timestamp          microseconds since 1970
     key, value         bytes, or text
-    headers            map<string, binary>
+    headers            map<string, binary>; only if there is such a column, since Spark takes five times as long to
+                       hand rows with a map to Python, even if all of them are null
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from coldstore.shared.batch import Content
 from coldstore.shared.errors import InvalidInput
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 Format = Literal["parquet", "jsonl", "csv"]
+TimeUnit = Literal["s", "ms", "us"]
+
+TIMES: Final = (
+    "times are timestamps, dates, text such as 2026-11-01T00:00:00Z, 2026-11-01 00:00:00+00 or 2026-11-01 (UTC "
+    "without a zone), or numbers since 1970 with a time unit (s, ms or us)"
+)
+_UNIT_US: Final[dict[str, int]] = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_WHOLE: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
+# Spark reads +00:00 as a zone, and not +00 or +0000, as PostgreSQL and others write it.
+_SHORT_ZONE: Final = r"(:\d\d(?:\.\d+)?)\s*([+-]\d\d):?(\d\d)?$"
 
 
 def read(
@@ -50,6 +61,7 @@ def read(
         raise InvalidInput(f"Spark cannot read the source: {line[:300]}") from None
 
 
+HEADERS: Final = "headers"
 WHOLE_ROW: Final = "*"
 ROW_BYTES: Final = 24  # of an element besides its payload, in Arrow form
 
@@ -63,6 +75,7 @@ class Shape:
     time: str | None = None  # none: all elements get the time of the import
     key: str | None = None
     headers: str | None = None
+    time_unit: TimeUnit | None = None  # of times that are numbers
 
     def frame(self, source: DataFrame, content: Content, now_us: int) -> DataFrame:
         """The columns above, or `InvalidInput` that names the one at fault."""
@@ -70,25 +83,62 @@ class Shape:
 
         if not self.order:
             raise InvalidInput("say by which column the elements are ordered, for instance order='time'")
-        _check_names(source, self._named())
+        _check_names(source, self.named)
         columns = [_orderable(source, name).alias(f"order{at}") for at, name in enumerate(self.order)]
         columns.append(
-            (f.lit(now_us).cast("long") if self.time is None else _microseconds(source, self.time)).alias(
+            (f.lit(now_us).cast("long") if self.time is None else self.microseconds(source)).alias(
                 "timestamp"
             )
         )
         columns.append(_text(source, self.key, "key").cast("binary").alias("key"))
         columns.append(self._value(source, content).alias("value"))
-        columns.append(_headers(source, self.headers).alias("headers"))
+        if self.headers is not None:
+            columns.append(_headers(source, self.headers).alias(HEADERS))
         return source.select(*columns)
 
     @property
     def order_columns(self) -> list[str]:
         return [f"order{at}" for at in range(len(self.order))]
 
-    def _named(self) -> list[str]:
+    @property
+    def named(self) -> list[str]:
+        """The columns that the source must have."""
         others = (self.time, self.key, self.headers, None if self.value == WHOLE_ROW else self.value)
         return [*self.order, *(name for name in others if name is not None)]
+
+    def microseconds(self, source: DataFrame) -> Column:
+        """Times as numbers; what is no time becomes null, which is refused later."""
+        from pyspark.sql import functions as f
+
+        name = self.time or ""
+        kind, column = _type(source, name), f.col(_quoted(name))
+        unit = None if self.time_unit is None else f.lit(_UNIT_US[self.time_unit])
+        if unit is not None and kind == "string":
+            kind, column = "decimal", column.try_cast("decimal(30,6)")
+        if unit is not None and kind in _WHOLE:
+            return f.try_multiply(column.cast("long"), unit)
+        if unit is not None and kind.startswith(("decimal", "float", "double")):
+            return f.try_multiply(column.try_cast("decimal(30,6)"), unit.cast("decimal(7,0)")).try_cast(
+                "long"
+            )
+        if kind == "string":
+            full = f.regexp_replace(f.trim(column), _SHORT_ZONE, "$1$2:$3")
+            full = f.regexp_replace(full, r"(?<=[+-]\d\d:)$", "00")
+            return f.unix_micros(full.try_cast("timestamp"))
+        if kind not in {"timestamp", "date"}:
+            raise InvalidInput(f"column {name} is {kind}; {TIMES}")
+        return f.unix_micros(column.cast("timestamp"))
+
+    def bad_time(self, source: DataFrame) -> str:
+        """One of the times that are none, for an error; empty if all of them are null."""
+        from pyspark.sql import functions as f
+
+        column = f.col(_quoted(self.time or ""))
+        found = source.where(self.microseconds(source).isNull() & column.isNotNull()).select(
+            column.cast("string")
+        )
+        row = found.first()
+        return "" if row is None else str(row[0])[:60]
 
     def _value(self, source: DataFrame, content: Content) -> Column:
         from pyspark.sql import functions as f
@@ -145,44 +195,49 @@ def _text(source: DataFrame, name: str | None, role: str) -> Column:
     return f.col(_quoted(name))
 
 
-def _microseconds(source: DataFrame, name: str) -> Column:
-    """Times as numbers; text that is no time becomes null, which is refused later."""
-    from pyspark.sql import functions as f
-
-    kind = _type(source, name)
-    column = f.col(_quoted(name))
-    if kind == "string":
-        column = column.try_cast("timestamp")
-    elif kind not in {"timestamp", "date"}:
-        raise InvalidInput(
-            f"column {name} is {kind}; times are timestamps with zone, dates, or ISO 8601 text"
-        )
-    return f.unix_micros(column.cast("timestamp"))
-
-
-def _headers(source: DataFrame, name: str | None) -> Column:
+def _headers(source: DataFrame, name: str) -> Column:
     from pyspark.sql import functions as f
 
     wanted = "map<string,binary>"
-    if name is None:
-        return f.lit(None).cast(wanted)
     kind = _type(source, name)
     if kind not in {wanted, "map<string,string>"}:
         raise InvalidInput(f"column {name} is {kind}; headers are {wanted}, or a map of texts")
     return f.col(_quoted(name)).cast(wanted)
 
 
-def check_rows(shaped: DataFrame, shape: Shape) -> tuple[int, int]:
-    """How many rows there are, and their bytes, about; `InvalidInput` if a column has nulls that must not."""
+class Counted(NamedTuple):
+    """Rows, and their bytes as blocks count them."""
+
+    rows: int
+    size: int
+
+
+def row_bytes(shaped: DataFrame) -> Column:
+    """The bytes of a shaped row: its key and value, the names and values of its headers, and what a row costs."""
+    from pyspark.sql import functions as f
+
+    def octets(name: str) -> Column:
+        return f.coalesce(f.octet_length(name), f.lit(0))
+
+    def pairs(total: Column, pair: Column) -> Column:
+        return total + f.octet_length(pair["key"]) + f.coalesce(f.octet_length(pair["value"]), f.lit(0))
+
+    size = octets("value") + octets("key") + f.lit(ROW_BYTES)
+    if HEADERS not in shaped.columns:
+        return size
+    return size + f.coalesce(f.aggregate(f.map_entries(HEADERS), f.lit(0), pairs), f.lit(0))
+
+
+def check_rows(shaped: DataFrame, shape: Shape, source: DataFrame) -> Counted:
+    """How many rows there are, and their bytes; `InvalidInput` if a column has nulls that must not."""
     from pyspark.sql import functions as f
 
     def nulls(name: str) -> Any:
         return f.count_if(f.col(name).isNull())
 
-    size = f.sum(f.octet_length("value") + f.coalesce(f.octet_length("key"), f.lit(0)) + ROW_BYTES)
     columns = [*shape.order_columns, "timestamp", "value"]
     found = shaped.agg(
-        f.count("*").alias("n"), size.alias("size"), *(nulls(c).alias(c) for c in columns)
+        f.count("*").alias("n"), f.sum(row_bytes(shaped)).alias("size"), *(nulls(c).alias(c) for c in columns)
     ).first()
     if found is None or not found["n"]:
         raise InvalidInput("there is nothing to import: the source has no rows")
@@ -192,5 +247,7 @@ def check_rows(shaped: DataFrame, shape: Shape) -> tuple[int, int]:
     if found["value"]:
         raise InvalidInput(f"column {shape.value} is null in {found['value']} rows: an element has a value")
     if found["timestamp"]:
-        raise InvalidInput(f"column {shape.time} is null, or no time, in {found['timestamp']} rows")
-    return int(found["n"]), int(found["size"] or 0)
+        sample = shape.bad_time(source)
+        shown = f", for instance {sample!r}: {TIMES}" if sample else ""
+        raise InvalidInput(f"column {shape.time} is null, or no time, in {found['timestamp']} rows{shown}")
+    return Counted(int(found["n"]), int(found["size"] or 0))

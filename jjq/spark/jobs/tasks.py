@@ -52,10 +52,10 @@ class Failure:
 
 def job_failed(what: str, error: Exception) -> Unavailable:
     """The error for a job that Spark gave up: an executor died, or a task raised something unexpected."""
-    return Unavailable(f"{what}: Spark gave up ({_line(error)}); run it again, it goes on where it was")
+    return Unavailable(f"{what}: Spark gave up ({job_line(error)}); run it again, it goes on where it was")
 
 
-def _line(error: Exception) -> str:
+def job_line(error: Exception) -> str:
     """The line that says most: the last one of a Python traceback, else the first."""
     java = getattr(error, "java_exception", None)
     text = str(error) if java is None else str(java.getMessage())

@@ -18,7 +18,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
     with client_of.open(folder) as client:
         for name, blocks in (("orders", 3), ("events", 1)):
-            client.create_queue(name, block_bytes=64 * 1024)
+            client.create_queue(name, block_bytes=128 * 1024)
             for n in range(blocks):
                 client.push(name, [b"%d-%d" % (n, i) * 20 for i in range(1_000)])
                 client.seal(name)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from jjq.cli import output
 from tests.jjq.cli.command import Command
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def pipeline(spark: SparkSession, tmp_path: Path) -> Command:
-    """`jjq pipeline …` in this process: a session that is there is used."""
+def pipeline(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """`jjq pipeline …` in this process: a session that is there is used. A slow machine is no reason for lines."""
+    monkeypatch.setattr(output, "LINE_SECONDS", float("inf"))
     return Command(tmp_path)

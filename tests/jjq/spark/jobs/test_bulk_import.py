@@ -17,6 +17,7 @@ from coldstore.shared.errors import Conflict, InvalidInput, Unavailable
 from jjq.spark.jobs import bulk_import as history
 from jjq.spark.jobs import tasks
 from jjq.spark.jobs.bulk_import import import_history
+from jjq.spark.jobs.import_columns import Shape
 from tests.jjq.cli.command import Command
 from tests.jjq.spark.jobs.stores import fill, opened, values
 
@@ -194,3 +195,55 @@ def test_a_crash_of_the_driver_leaves_nothing_visible_and_a_rerun_ends_it(
     import_history(frame, str(tmp_path), "orders", **options)
     assert values(store, "orders") == [body.encode() for body in BODIES]
     assert store.verify("orders").ok
+
+
+TIMES = {
+    "2026-01-01T00:00:00Z": START,
+    "2026-01-01 00:00:00+00": START,
+    "2026-01-01 00:00:00.25 +0100": START - 3600 + 0.25,
+    "2026-01-01T02:30:00+02:30": START,
+    "2026-01-01 00:00:00-05": START + 5 * 3600,
+    " 2026-01-01 ": START,
+    "2026-01": START,
+    "soon": None,
+    "1767225600": None,
+}
+
+
+def test_times_are_read_in_their_usual_spellings(spark: SparkSession) -> None:
+    texts = spark.createDataFrame([(text,) for text in TIMES], "at string")
+    shape = Shape(order=("at",), value="at", time="at")
+    found = texts.select("at", shape.microseconds(texts).alias("us")).collect()
+    assert {row["at"]: row["us"] for row in found} == {
+        text: None if seconds is None else int(seconds * 1_000_000) for text, seconds in TIMES.items()
+    }
+    numbers = spark.createDataFrame(
+        [(START, START + 0.5, f"{START}.5")], "whole long, part double, text string"
+    )
+    for column, unit, expected in (
+        ("whole", "s", START * 1_000_000),
+        ("whole", "ms", START * 1_000),
+        ("whole", "us", START),
+        ("part", "s", START * 1_000_000 + 500_000),
+        ("text", "ms", START * 1_000 + 500),
+    ):
+        counted = Shape(order=("whole",), time=column, time_unit=unit).microseconds(numbers)  # type: ignore[arg-type]
+        row = numbers.select(counted.alias("us")).first()
+        assert row is not None
+        assert row["us"] == expected, (column, unit)
+
+
+def test_a_time_that_is_none_is_shown_with_the_forms_that_are(pipeline: Command, tmp_path: Path) -> None:
+    lines = [f"{n},2026-01-01 00:00:0{n}+00,a" for n in range(5)]
+    (tmp_path / "in.csv").write_text("\n".join(["n,at,v", *lines, "9,next week,b\n"]))
+    words = ["--format", "csv", "--cold", "cold", "--order", "n", "--value", "v", "--time", "at"]
+    ran = pipeline("pipeline", "import", "times", "in.csv", *words)
+    assert (ran.code, ran.errors.count("\n")) == (2, 1), ran
+    assert (
+        "no time, in 1 rows, for instance 'next week': times are timestamps, dates, text such as"
+        in ran.errors
+    )
+    (tmp_path / "in.csv").write_text("\n".join(["n,at,v", *lines]))
+    pipeline.ok("pipeline", "import", "times", "in.csv", *words)
+    block = opened(tmp_path / "cold").open_queue("times").list_blocks()[0]
+    assert (block.min_timestamp_us, block.max_timestamp_us) == (START * 1_000_000, (START + 4) * 1_000_000)
