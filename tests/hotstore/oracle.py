@@ -135,9 +135,11 @@ class Oracle:
     async def push_again(self, log: Log, producer: str, sequence: int) -> None:
         """A retry gives the receipt that was given before, and writes nothing."""
         before = self.world.journal.next_sequence
+        first, count, _ = log.receipts[producer, sequence]
+        said = [log.elements[offset].value for offset in range(first, first + count)]
         with self.refusals():
             again = await self.world.store.push(
-                log.name, payload(log.content, [self.value(log, 9)]), producer=producer, sequence=sequence
+                log.name, payload(log.content, said), producer=producer, sequence=sequence
             )
             assert (again.first_offset, again.count, again.timestamp_us) == log.receipts[producer, sequence]
             assert again.duplicate

@@ -59,6 +59,6 @@ def test_embedded(tmp_path: Path) -> None:
 
 def test_every_example_is_tried_here_or_where_there_is_a_spark() -> None:
     tried = Path(__file__).read_text()
-    with_spark = "".join(path.read_text() for path in (ROOT / "tests/spark").rglob("test_example.py"))
+    with_spark = "".join(path.read_text() for path in (ROOT / "tests/jjq/spark").rglob("test_example.py"))
     for path in EXAMPLES.glob("*.py"):
         assert f'run("{path.stem}"' in tried or f'"{path.name}"' in with_spark, path.name
