@@ -228,7 +228,8 @@ async def test_a_server_gives_memory_back_and_a_healthy_client_goes_on(tmp_path:
         figures = await greedy.drill(server, "empty-elements", 0.15, 2)
     assert figures.sent == 2 * greedy.CONNECTIONS
     assert figures.peak - figures.before < 150 * MIB
-    assert figures.after - figures.before < 30 * MIB
+    # What stays is 0 or 32 MiB, a step of the allocator; what these requests took once was some hundred.
+    assert figures.after - figures.before < 64 * MIB
 
 
 def test_the_friendly_form_is_what_protobuf_reads() -> None:
