@@ -24,7 +24,7 @@ define install
 @touch $@
 endef
 
-.PHONY: help serve test test-spark soak check format bench cluster lock proto clean
+.PHONY: help serve test test-spark pictures soak check format bench cluster lock proto clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -35,10 +35,13 @@ serve: $(VENV)/.serve ## run a server
 
 # Spark's tests are one group, so that one JVM serves them all; being the largest, it is begun first.
 test: check $(VENV)/.spark ## run every check, then every test
-	@JAVA_HOME="$$(.ci/java)" && export JAVA_HOME && exec $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	@JAVA_HOME="$$(.ci/java)" && JJQ_BROWSER="$$(.ci/browser)" && export JAVA_HOME JJQ_BROWSER && exec $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 test-spark: $(VENV)/.spark ## run the tests that need Spark, and those alone
 	@JAVA_HOME="$$(.ci/java)" && export JAVA_HOME && exec $(BIN)/python -m pytest -m spark $(ARGS)
+
+pictures: $(VENV)/.dev ## make the pictures of the console in docs/images anew
+	@JJQ_BROWSER="$$(.ci/browser)" && export JJQ_BROWSER && exec $(BIN)/python -m tests.jjq.console.browser.pictures $(ARGS)
 
 soak: $(VENV)/.dev ## run servers under faults for MINUTES=n and judge what clients saw; see docs/faults.md
 	@exec $(BIN)/python -m tests.faults --minutes $(MINUTES) $(ARGS)
@@ -72,10 +75,10 @@ COMPILE = build/lock/bin/uv pip compile --quiet --no-config --universal --python
 lock: ## resolve all dependencies anew into requirements/*.lock
 	@rm -rf build/lock && $(PYTHON) -m venv build/lock
 	@build/lock/bin/python -m pip install --quiet --disable-pip-version-check '$(UV)'
-	@$(COMPILE) --upgrade --extra dev --extra s3 --extra spark -o requirements/spark.lock
+	@$(COMPILE) --upgrade --extra dev --extra s3 --extra otel --extra spark -o requirements/spark.lock
 	@rm -f requirements/bench.lock requirements/dev.lock requirements/serve.lock
-	@$(COMPILE) --extra dev --extra s3 --extra bench -c requirements/spark.lock -o requirements/bench.lock
-	@$(COMPILE) --extra dev --extra s3 -c requirements/spark.lock -o requirements/dev.lock
+	@$(COMPILE) --extra dev --extra s3 --extra otel --extra bench -c requirements/spark.lock -o requirements/bench.lock
+	@$(COMPILE) --extra dev --extra s3 --extra otel -c requirements/spark.lock -o requirements/dev.lock
 	@$(COMPILE) -c requirements/spark.lock -o requirements/serve.lock
 	@rm -rf build/lock
 

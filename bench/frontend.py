@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import grpc
 import psutil
@@ -78,7 +79,20 @@ async def _all(
         rows += await _pops(remote, calls // 8)
         rows += await _reads(remote)
         rows += await _followers(remote, process, quick)
+    late = await asyncio.to_thread(_stall, addresses["metrics"], 0.99)
+    rows.append(Row("event loop late in all of these, p99 is up to", 1e3 * late, "ms"))
     return rows
+
+
+def _stall(address: str, share: float) -> float:
+    """How late the server's event loop was at most in this share of all looks: a bound of a bucket."""
+    with urlopen(f"http://{address}/metrics", timeout=10) as reply:
+        lines = reply.read().decode().splitlines()
+    found = [
+        line.split('le="')[1].split('"} ') for line in lines if line.startswith("jjq_loop_stall_seconds_b")
+    ]
+    looks = float(found[-1][1])
+    return next(float(bound) for bound, count in found if float(count) >= share * looks)
 
 
 async def _best(measure: Callable[[int], Awaitable[float]]) -> float:

@@ -1,6 +1,6 @@
 """A server for `frontend`, in a process of its own: `python -m bench.frontserver DIR LOOP`.
 
-Prints the addresses of the service and of a bare echo beside it, then serves until its input closes.
+Prints the addresses of the service, of its metrics and of a bare echo beside it, then serves until its input closes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import structlog
 import uvloop
 
 from bench.hotstore import open_in
+from jjq.server import memory, stalls
 from jjq.server.server import serve
 from jjq.server.settings import ServerSettings
 
@@ -39,10 +40,12 @@ async def echo_server() -> tuple[grpc.aio.Server, str]:
 
 async def main(directory: Path) -> None:
     engine = await open_in(directory)
-    server = await serve(engine.store, ServerSettings(listen=ANYWHERE))
+    server = await serve(engine.store, ServerSettings(listen=ANYWHERE, metrics=ANYWHERE))
     echo, address = await echo_server()
-    print(json.dumps({"jjq": server.address, "echo": address}), flush=True)
-    await asyncio.to_thread(sys.stdin.read)
+    metrics = f"127.0.0.1:{server.metrics_port}"
+    print(json.dumps({"jjq": server.address, "echo": address, "metrics": metrics}), flush=True)
+    with stalls.frozen():
+        await asyncio.to_thread(sys.stdin.read)
     await server.stop(1.0)
     await echo.stop(None)
     await engine.close()
@@ -54,4 +57,5 @@ def run_on(loop: str, work: Coroutine[Any, Any, Any]) -> Any:
 
 if __name__ == "__main__":
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())  # the output is for addresses
+    memory.set_up()  # as `jjq serve` does
     run_on(sys.argv[2], main(Path(sys.argv[1])))

@@ -21,7 +21,7 @@ import uvloop
 from bench.row import Row, at_least, at_most
 from coldstore.objects.port import ObjectStore
 from coldstore.shared.batch import payload
-from jjq.remote.operator import RemoteOperator
+from jjq.remote.operate.operator import RemoteOperator
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore
 from jjq.wire.services import OPERATOR

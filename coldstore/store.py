@@ -23,6 +23,7 @@ from coldstore.objects.port import ObjectStore
 from coldstore.queue import bulk_import, deletion
 from coldstore.queue.bulk_import import Ticket
 from coldstore.queue.cold_queue import ColdQueue
+from coldstore.queue.spans import NO_SPANS, Spans
 from coldstore.queue.verify import Progress, Report, not_shown, unreadable, verify, without_document
 from coldstore.shared import failpoint, limits
 from coldstore.shared.batch import check_content
@@ -40,8 +41,14 @@ class ColdStore:
     """Creates, lists and opens queues. Reading alone changes nothing, not even in an empty root."""
 
     def __init__(
-        self, objects: ObjectStore, clock: Clock, chance: Chance, cache: DataCache | None = None
+        self,
+        objects: ObjectStore,
+        clock: Clock,
+        chance: Chance,
+        cache: DataCache | None = None,
+        spans: Spans = NO_SPANS,
     ) -> None:
+        self._spans = spans
         self._objects = objects
         self._clock = clock
         self._chance = chance
@@ -145,10 +152,11 @@ class ColdStore:
         """A queue as it is now; `NotFound` if there is none of this name."""
         return self._opened(self._settings(name))
 
-    def list_queues(self) -> list[QueueSettings]:
-        """The settings of all queues, by name; `DataLoss` if those of one are damaged."""
+    def list_queues(self, *, ledgers: bool = False) -> list[QueueSettings]:
+        """The settings of all queues, by name, those of ledgers if asked for; `DataLoss` if one is damaged."""
         with ThreadPoolExecutor(_FETCHERS, "jjq-queues") as pool:
-            found = pool.map(self._find_settings, self._folders())
+            names = (name for name in self._folders() if ledgers or paths.ledger_parts(name) is None)
+            found = pool.map(self._find_settings, names)
             return sorted((settings for settings in found if _is_open(settings)), key=lambda s: s.name)
 
     def queue_names(self) -> list[str]:
@@ -158,6 +166,18 @@ class ColdStore:
             return sorted(
                 name for name, there in zip(folders, pool.map(self._exists, folders), strict=True) if there
             )
+
+    def ledger_names(self, name: str) -> list[str]:
+        """The names of the ledgers of a queue's worker groups, also of deleted ones."""
+        found: list[str] = []
+        after = paths.queue_folder(paths.check_name(name))[:-1] + "~"
+        while (info := next(self._objects.list(paths.QUEUES, after), None)) is not None:
+            ledger = info.key.split("/")[1]
+            if paths.ledger_parts(ledger) is None or paths.worked_queue(ledger) != name:
+                break
+            found.append(ledger)
+            after = f"{paths.QUEUES}{ledger}/{_AFTER_ALL}"
+        return found
 
     def files(self, name: str) -> BlockFiles:
         """The files of a queue, for those who judge them one by one."""
@@ -170,7 +190,7 @@ class ColdStore:
     def judge(self, name: str) -> BlockFiles | Report:
         """The files of a queue, to be judged one by one; or the verdict, where there is no more to judge."""
         try:
-            settings = self._find_settings(name) if paths.is_name(name) else None
+            settings = self._find_settings(name) if paths.is_queue_name(name) else None
         except DataLoss as loss:
             return unreadable(name, loss)
         if settings is None:
@@ -184,7 +204,7 @@ class ColdStore:
 
     def _opened(self, settings: QueueSettings) -> ColdQueue:
         files = BlockFiles(self._objects, settings, self._cache)
-        return ColdQueue(files, self._clock, self._chance, load.load(files))
+        return ColdQueue(files, self._clock, self._chance, load.load(files), self._spans)
 
     def _settings(self, name: str) -> QueueSettings:
         settings = self._find_settings(paths.check_name(name))
@@ -207,7 +227,7 @@ class ColdStore:
 
     def _folders(self) -> Iterator[str]:
         """Folders under queues/ that a queue may have."""
-        return filter(paths.is_name, self._entries())
+        return filter(paths.is_queue_name, self._entries())
 
     def _entries(self) -> Iterator[str]:
         """Names under queues/, by jumping from one to the next: a queue may hold millions of objects."""

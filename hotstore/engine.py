@@ -12,15 +12,17 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
+from coldstore.objects.port import ObjectStore
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import JjqError, Unavailable
 from coldstore.store import ColdStore
-from hotstore.catalog.view import Relational
+from hotstore.checkpoint.checkpointer import Checkpointer
+from hotstore.checkpoint.recollection import CheckpointPlace, Recollection
+from hotstore.checkpoint.registry_part import RegistryPart
 from hotstore.journal.port import Extent, Journal, Poisoned
 from hotstore.journal.witness import Exposed, Testimony, Witness
 from hotstore.lifecycle.administration import Administration
-from hotstore.lifecycle.checkpoint import Checkpointer
 from hotstore.lifecycle.departure import Departures
 from hotstore.lifecycle.maintenance import Maintenance, Parts
 from hotstore.lifecycle.replay import JournalReplay
@@ -36,6 +38,7 @@ from hotstore.read.status import StatusDesk
 from hotstore.runner import InlineRunner, Runner, ThreadRunner
 from hotstore.settings import HotSettings
 from hotstore.store import HotStore
+from hotstore.work.desk import WorkDesk
 from hotstore.write.admission import Admission, Usage
 from hotstore.write.committer import Committer
 
@@ -77,7 +80,7 @@ class Engine:
         self,
         journal: Journal,
         cold: ColdStore,
-        relational: Callable[[Registry], Relational],
+        checkpoints: CheckpointPlace,
         settings: HotSettings,
         clock: Clock,
         chance: Chance,
@@ -103,11 +106,20 @@ class Engine:
         self.blocks = HotBlocks(settings.hot_bytes_max, runners.load, clock, lambda: self.committer.groups)
         self.sealer = Sealer(self.registry, self.blocks, self.committer, runners.seal, clock)
         self.registry.sealer = self.sealer
-        self.checkpointer = Checkpointer(self.registry, self.committer, journal, settings.segment_bytes)
+        self._checkpoints = checkpoints
+        self._parts = (RegistryPart(self.registry, runners.seal),)  # whose state outlives the process
+        self.checkpointer = Checkpointer(
+            self._parts, checkpoints, self.registry, self.committer, journal, runners.seal, clock,
+            settings.segment_bytes,
+        )  # fmt: skip
         self.departures = Departures(self.registry, self.committer, self.sealer, self.blocks, MOVE_BYTES)
-        self.relational = relational(self.registry)
         reading = Reading(self.blocks, Moves(self.committer, self._moved), clock)
         admission = Admission(settings, self._usage)
+        self.work = WorkDesk(self.registry, self.committer, reading, self.blocks, cold, runners.load, clock)
+        self.departures.end_groups = self.work.leave
+        if not self._alone:  # one that is alone knows all queues, and so all groups
+            self.registry.on_arrived = self.work.arrived
+        self.sealer.on_sealed = self.work.sealed
         self.status = StatusDesk(cold, runners.load, clock, node)
         administration = Administration(
             self.registry, self.committer, self.sealer, self.departures, cold, self.registry.owners, runners.seal,
@@ -115,11 +127,11 @@ class Engine:
         )  # fmt: skip
         self.store = HotStore(
             self.registry, self.committer, admission, reading, self.blocks, self.sealer, runners.load, clock, chance,
-            administration, self.status,
+            administration, self.status, self.work,
         )  # fmt: skip
         self.maintenance = Maintenance(
             Parts(
-                self.registry, self.blocks, self.sealer, self.checkpointer, self.relational, runners.seal,
+                self.registry, self.blocks, self.sealer, self.checkpointer, runners.seal,
                 self.usage, free_bytes, self.look_at_journal, cold.sweep_deleted,
             ),
             settings,
@@ -135,8 +147,13 @@ class Engine:
         self._on_closed = on_closed
         self.store.closes(self.close)
 
+    @property
+    def cold(self) -> ColdStore:
+        """Where history is kept."""
+        return self._cold
+
     def _moved(self, subscriber: Subscriber) -> None:
-        self.registry.changed_subscribers.add(subscriber)
+        self.registry.changes.subscribers.add(subscriber)
 
     def _usage(self) -> Usage:
         self.usage.journal_bytes = self.journal.used_bytes
@@ -144,21 +161,32 @@ class Engine:
 
     async def start(self, *, background: bool = True) -> None:
         """Recover, then serve. Without `background` nothing happens on its own: a simulation steps."""
-        replay = JournalReplay(self.registry, self._clock)
+        recollection = Recollection(self._checkpoints, self._parts)
+        replay = JournalReplay(self.registry, self._clock, recollection)
         await self._runners.load.run(lambda: replay.run(self.journal))
         for damage in self.journal.damage:
             log.error("journal: %s", damage)
         lost = any(damage.kind == "corrupt" for damage in self.journal.damage)
         if lost:
             await self.registry.suspect_unknown()
+        if replay.lost:
+            lost = True
+            log.error("DATA_LOSS: %s", replay.describe_loss())
+            self.registry.numbers.skip()
+            for queue in self.registry.queues.values():
+                if queue.number not in replay.accepted:
+                    queue.suspect(replay.lost)
+            await self.registry.suspect_unknown(replay.lost)
         said = await self._runners.load.run(self._witness.recall) if self._witness is not None else None
         if said is not None:
             self._use_testimony(said, empty=not replay.batches)
         self.usage.unsealed_bytes = sum(queue.unsealed_bytes for queue in self.registry.queues.values())
-        self.checkpointer.floor = replay.first_sequence or 0
+        first = self.journal.next_sequence if replay.first_sequence is None else replay.first_sequence
+        self.checkpointer.begin(recollection.recalled, first)
         self.committer.start(self._poisoned)
         if self._alone and (not self.registry.queues or self.registry.suspects):
             await self.registry.discover()
+        self.work.expect_all()
         if lost:
             await self.registry.store_doubts()
         await self.look_at_journal(durable=True, due=lost or (said is not None and said.closed))
@@ -212,6 +240,11 @@ class Engine:
         except JjqError as error:
             log.warning("the cold store was not told how far the journal goes: %s", error)
 
+    @property
+    def objects(self) -> ObjectStore:
+        """The object store below the cold store: documents that belong to no queue are there, too."""
+        return self._cold.objects
+
     def fail(self, error: Exception) -> None:
         """Nothing is served any more. The task that waits for `failed` closes everything."""
         if not self.failed.done():
@@ -223,11 +256,13 @@ class Engine:
         self._end_waits(f"the journal failed ({error}); start the server again")
 
     def _end_waits(self, why: str) -> None:
+        self.work.end_waits(Unavailable(why))
         for queue in self.registry.queues.values():
             queue.end_waits(Unavailable(why))
 
     async def _warm(self) -> None:
-        """Load the blocks that awake subscribers are in, as far as the budget goes."""
+        """Load all worker groups, and the blocks that awake subscribers are in, as far as the budget goes."""
+        await self.work.load_all()
         for subscriber in list(self.registry.subscribers.values()):
             if self.blocks.bytes > self.blocks.budget_bytes // _WARM_SHARE:
                 return
@@ -249,6 +284,7 @@ class Engine:
             self._warming.cancel()
             await asyncio.wait([self._warming])
         await self.maintenance.stop()
+        await self.work.close()
         clean = self.committer.poisoned is None
         if clean:
             await self._settle()
@@ -286,8 +322,7 @@ class Engine:
             if self.settings.seal_on_close:
                 for queue in [q for q in self.registry.queues.values() if len(q.tail) or q.sealing]:
                     await self.sealer.seal(await self.registry.queue(queue.name))
-            await self.checkpointer.write()
+            await self.checkpointer.close()
             await self.checkpointer.trim()
-            await self.relational.write()
         except JjqError as error:
             log.warning("closing: %s; the journal keeps everything", error)

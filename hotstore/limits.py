@@ -18,6 +18,7 @@ SEGMENT_BYTES_MIN: Final = 4 * PAGE_BYTES  # for tests; a header, two batches an
 SEGMENT_BYTES_DEFAULT: Final = 64 * MIB
 SEGMENT_BYTES_MAX: Final = 1 * GIB  # a damaged size can never ask for more
 
+GROUP_BYTES_MAX: Final = 16 * MIB  # pushes of one group commit
 JOURNAL_BATCH_BYTES_MAX: Final = 24 * MIB  # everything that one group commit writes, framing included
 JOURNAL_RECORDS_MAX: Final = 1_000_000  # in one batch
 
@@ -44,7 +45,11 @@ RETRY_CHECK_SECONDS: Final = (
 )
 PRODUCERS_MAX: Final = 10_000
 
-CHECKPOINT_ROWS: Final = 500  # in one record, so that no group waits for a long one
+CHECKPOINT_ROWS: Final = (
+    500  # of state in one record, or taken in one step of the event loop: no push waits longer
+)
+CHECKPOINT_MEMORY: Final = "512MB"  # that DuckDB may take to write or read a checkpoint
+CHECKPOINTS_KEPT: Final = 2  # so that one may be damaged
 
 # Of the elements that a replay takes from the tail at once: pushes are copied together, and what is copied is
 # soon copied again for the wire. With 4 MiB it has left the caches by then, and a third of the rate is lost.
@@ -56,9 +61,27 @@ COLD_ANSWER_SECONDS: Final = 3.0  # a status does not wait longer for the cold s
 
 EXPECTED_QUEUES_MAX: Final = 64  # whose blocks are known before they arrive from another node
 
-check(
-    BATCH_BYTES_MAX < JOURNAL_BATCH_BYTES_MAX, "an admitted batch and its framing must fit into the journal"
-)
+# Worker groups
+SECONDS_MAX: Final = 10 * 366 * 86_400.0  # of a ttl, ttr or delay: ten years
+PRIORITY_MAX: Final = 2**31 - 1
+TIMER_LANES_MAX: Final = 64  # durations with a lane of their own; others share a heap
+ATTEMPTS_MAX: Final = 1_000_000
+CAPACITY_MAX: Final = 1_000_000_000
+PER_KEY_MAX: Final = 1_000_000
+RATE_MAX: Final = 1_000_000.0  # takes of one key per second
+TAKE_TASKS_MAX: Final = 100_000  # in one reply
+CHANGE_TASKS_MAX: Final = 1_000_000  # in one request
+REASON_CHARS_MAX: Final = 1_024  # of a nack or bury: more is cut off
+LEDGER_NAME_CHARS_MAX: Final = 200  # of queue and group together: the ledger's name is one folder
+KEYED_TASKS_MAX: Final = 1_000_000  # waiting tasks that a driver with keys knows; more wait in the log
+LEDGER_BLOCK_BYTES: Final = 8 * MIB  # after a crash, the rows of about one block are folded
+LEDGER_PUSH_BYTES: Final = 4 * MIB  # of rows in one group commit; more go with the next
+SNAPSHOT_ROWS: Final = 10_000  # of a ledger after its last snapshot, for which a clean end puts another
+SNAPSHOTS_KEPT: Final = 2  # beside a ledger
+LIST_TASKS_MAX: Final = 10_000  # in one page
+
+check(BATCH_BYTES_MAX <= GROUP_BYTES_MAX, "an admitted batch must fit into a group")
+check(GROUP_BYTES_MAX < JOURNAL_BATCH_BYTES_MAX, "a group and its framing must fit into the journal")
 check(JOURNAL_BATCH_BYTES_MAX < SEGMENT_BYTES_DEFAULT, "a batch must fit into a segment")
 check(SEGMENT_BYTES_MIN <= SEGMENT_BYTES_DEFAULT <= SEGMENT_BYTES_MAX, "segment sizes contradict")
 check(ZERO_BYTES % PAGE_BYTES == 0 and SCAN_BYTES % PAGE_BYTES == 0, "reads and writes must be whole pages")

@@ -1,19 +1,21 @@
-"""Opening a data directory: the lock, the journal, the catalog, and the engine over them.
+"""Opening a data directory: the lock, the journal, the checkpoints, and the engine over them.
 
-<data>/lock   <data>/journal/   <data>/journal.bounds   <data>/quarantine/   <data>/catalog.duckdb
+<data>/lock   <data>/journal/   <data>/journal.bounds   <data>/checkpoints/   <data>/quarantine/
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.store import ColdStore
-from hotstore.catalog.catalog import Catalog
-from hotstore.catalog.view import CatalogView, Relational
+from hotstore.checkpoint.duckdb_file import DuckDbCodec
+from hotstore.checkpoint.recollection import CheckpointPlace
+from hotstore.checkpoint.shelf import FOLDER, DiskShelf, Shelf
 from hotstore.engine import Engine, Runners
 from hotstore.journal import records
 from hotstore.journal.directory_lock import DirectoryLock, lock_directory
@@ -22,7 +24,6 @@ from hotstore.journal.disk_journal import DiskJournal
 from hotstore.journal.port import Journal
 from hotstore.journal.witness import Witness
 from hotstore.queue.owners import Owners
-from hotstore.queue.registry import Registry
 from hotstore.runner import use_quick_pool
 from hotstore.settings import HotSettings
 from hotstore.store import HotStore
@@ -39,6 +40,7 @@ async def open_engine(
     node: str | None = None,
     lock: DirectoryLock | None = None,
     journal: Journal | None = None,
+    shelf: Callable[[DiskShelf], Shelf] = lambda shelf: shelf,
     guard: Callable[[Journal], Journal] = lambda journal: journal,
     owners: Owners | None = None,
     may_store: Callable[[], None] | None = None,
@@ -50,6 +52,7 @@ async def open_engine(
     `node`           the name of this node in a cluster; None: the store has no other server
     `lock`           of the directory, if the caller has it already. The engine releases it
     `journal`        to be used instead of one on the disk of `directory`
+    `shelf`          keeps the checkpoints instead of the one on the disk, which it is given
     `guard`          makes the journal that is used of the one on the disk
     `owners`         which node owns a queue; None: all queues are ours
     `may_store`      is asked before a block is stored
@@ -59,26 +62,21 @@ async def open_engine(
     use_quick_pool(os.environ)
     runners = Runners.threads()
     try:
+        disk = RealDisk(directory)
+        kept = DiskShelf(disk, settings.checkpoint_seconds)
         witness = None
         if journal is None:
             witness = Witness(cold.objects, node, place)
-            journal = guard(_disk_journal(directory, settings, chance, witness))
-        used = journal
-        catalog = Catalog(directory / "catalog.duckdb", directory / "quarantine", clock, chance)
-
-        def view(registry: Registry) -> Relational:
-            return CatalogView(catalog, registry, runners.seal, lambda: used.next_sequence - 1)
-
-        free_bytes = RealDisk(directory).free_bytes
+            journal = guard(_disk_journal(directory, settings, chance, witness, kept))
         engine = Engine(
-            used,
+            journal,
             cold,
-            view,
+            CheckpointPlace(shelf(kept), DuckDbCodec(), directory / FOLDER),
             settings,
             clock,
             chance,
             runners,
-            free_bytes,
+            disk.free_bytes,
             on_closed=lock.release,
             owners=owners,
             witness=witness,
@@ -89,6 +87,7 @@ async def open_engine(
         if may_store is not None:
             engine.sealer.may_store = may_store
         await engine.start()
+        _remove_catalog(directory)
     except BaseException:
         runners.close()
         lock.release()
@@ -96,7 +95,16 @@ async def open_engine(
     return engine
 
 
-def _disk_journal(directory: Path, settings: HotSettings, chance: Chance, witness: Witness) -> Journal:
+def _remove_catalog(directory: Path) -> None:
+    """Earlier releases kept a copy of some state here, for people. It is written no more, and would mislead them."""
+    for old in directory.glob("catalog.duckdb*"):
+        with suppress(OSError):
+            old.unlink()
+
+
+def _disk_journal(
+    directory: Path, settings: HotSettings, chance: Chance, witness: Witness, shelf: DiskShelf
+) -> Journal:
     return DiskJournal(
         RealDisk(directory / "journal"),
         chance,
@@ -104,6 +112,7 @@ def _disk_journal(directory: Path, settings: HotSettings, chance: Chance, witnes
         kinds=records.KINDS,
         beside=RealDisk(directory),
         elsewhere=witness.extent,
+        checkpoints=lambda: {name.journal: name.sequence for name in shelf.names()},
     )
 
 

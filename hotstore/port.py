@@ -65,8 +65,10 @@ class Store(PushTarget, Protocol):
         """By name, or by the id of one of its subscribers."""
         ...
 
-    async def list_queues(self, *, after: str = "", limit: int | None = None) -> list[QueueInfo]:
-        """By name: all, or the first `limit` of those whose names come after `after`."""
+    async def list_queues(
+        self, *, after: str = "", limit: int | None = None, ledgers: bool = False
+    ) -> list[QueueInfo]:
+        """By name: all, or the first `limit` of those whose names come after `after`; ledgers if asked for."""
         ...
 
     async def accept_loss(self, queue: str, *, next_offset: int | None = None, dry_run: bool = False) -> Loss:

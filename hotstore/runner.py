@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from typing import Final, Protocol, TypeVar
 
 import pyarrow as pa
@@ -29,13 +30,19 @@ class Runner(Protocol):
 
 
 class ThreadRunner:
-    """A small pool of named threads."""
+    """A small pool of named threads.
 
-    def __init__(self, name: str, threads: int) -> None:
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name, initializer=_step_back)
+    Its work gives way to everything else, unless it is `urgent`: others wait for it, and it is short. Beats are. With
+    four busy processes on two cores, 30 calls of 5 ms each took 24 s in threads that give way, and 0.8 s in others.
+    """
+
+    def __init__(self, name: str, threads: int, *, urgent: bool = False) -> None:
+        give_way = None if urgent else _step_back
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name, initializer=give_way)
 
     async def run(self, call: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+        # With the caller's context, so that what it waits for is part of its trace.
+        return await asyncio.get_running_loop().run_in_executor(self._pool, copy_context().run, call)
 
     def close(self, *, wait: bool = True) -> None:
         """Take nothing more; unless told not to, wait for what runs."""

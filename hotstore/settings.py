@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.limits import BATCH_BYTES_MAX, GIB, MIB
+from hotstore.limits import GROUP_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +23,15 @@ class HotSettings:
     idle_seconds: float = 600.0  # a subscriber that nobody asks for falls asleep
     producer_seconds: float = 7 * 86_400.0  # an idle producer's receipts are forgotten
     maintain_seconds: float = 0.5
-    checkpoint_seconds: float = 5.0  # how far the catalog may be behind
+    checkpoint_seconds: float = 5.0  # how far the checkpoint may be behind
     merge_seconds: float = 10.0  # how often young blocks are looked at
     sweep_seconds: float = 3_600.0
     seal_on_close: bool = False  # off: the tail stays in the journal and the next start is as quick
 
     def __post_init__(self) -> None:
-        if self.segment_bytes < 2 * BATCH_BYTES_MAX:
+        if self.segment_bytes < 2 * GROUP_BYTES_MAX:
             raise InvalidInput(
-                f"segment_bytes must be at least {2 * BATCH_BYTES_MAX}, so that every batch fits"
+                f"segment_bytes must be at least {2 * GROUP_BYTES_MAX}, so that every batch fits"
             )
         if self.journal_bytes_max < 4 * self.segment_bytes:
             raise InvalidInput(
@@ -49,8 +50,8 @@ class HotSettings:
         ):
             if not getattr(self, name) > 0:
                 raise InvalidInput(f"{name} must be positive")
-        if not 0 < self.group_bytes_max <= BATCH_BYTES_MAX:
-            raise InvalidInput(f"group_bytes_max must be between 1 and {BATCH_BYTES_MAX} bytes")
+        if not 0 < self.group_bytes_max <= GROUP_BYTES_MAX:
+            raise InvalidInput(f"group_bytes_max must be between 1 and {GROUP_BYTES_MAX} bytes")
         for name in ("hot_bytes_max", "disk_free_bytes_min"):
             if getattr(self, name) < 0:
                 raise InvalidInput(f"{name} must not be negative")

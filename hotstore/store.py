@@ -17,23 +17,23 @@ from contextlib import aclosing
 import pyarrow as pa
 
 from coldstore import start_points
-from coldstore.layout.paths import check_name
-from coldstore.shared.batch import check_columns
+from coldstore.layout.paths import check_name, check_new_queue
+from coldstore.shared.batch import check_new_content
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, InvalidInput, JjqError, NotFound
 from coldstore.shared.limits import OFFSET_MAX
 from coldstore.shared.push import Push, PushTarget
-from coldstore.shared.results import Deletion, NodeStatus
+from coldstore.shared.results import Deletion, NodeStatus, in_order
 from hotstore.journal import records
 from hotstore.journal.port import Record
 from hotstore.lifecycle.administration import Administration
 from hotstore.lifecycle.loss import Losses
 from hotstore.lifecycle.seal import Sealer
-from hotstore.port import STAGES, BlockInfo, Loss, Popped, QueueInfo, Receipt, Resolved, SubscriberInfo
+from hotstore.port import BlockInfo, Loss, Popped, QueueInfo, Receipt, Resolved, SubscriberInfo
 from hotstore.queue.moves import chunks, commit_state
 from hotstore.queue.queue import HotQueue
-from hotstore.queue.registry import Registry, in_order
+from hotstore.queue.registry import Registry
 from hotstore.queue.subscriber import Subscriber
 from hotstore.read.hot_blocks import HotBlocks
 from hotstore.read.listing import Lag, lag, list_blocks
@@ -41,13 +41,16 @@ from hotstore.read.reading import Reading
 from hotstore.read.start_points import QueuePlace
 from hotstore.read.status import StatusDesk
 from hotstore.runner import Runner
+from hotstore.work.capacity import Capacity
+from hotstore.work.desk import WorkDesk
+from hotstore.work.verbs import WorkVerbs
 from hotstore.write.admission import Admission
 from hotstore.write.committer import Committer
-from hotstore.write.producers import check_identity, check_retry
-from hotstore.write.push import PushEntry, only_value, submit_json
+from hotstore.write.producers import check_retry
+from hotstore.write.push import JsonChecks, PushEntry, check_push, check_whole
 
 
-class HotStore(PushTarget):
+class HotStore(WorkVerbs, PushTarget):
     """Verbs of `port.Store`, and nothing else: each checks its input and asks the part that knows."""
 
     def __init__(
@@ -63,6 +66,7 @@ class HotStore(PushTarget):
         chance: Chance,
         administration: Administration,
         desk: StatusDesk,
+        work: WorkDesk,
     ) -> None:
         self._registry = registry
         self._committer = committer
@@ -75,7 +79,10 @@ class HotStore(PushTarget):
         self._chance = chance
         self._losses = Losses(registry, committer, clock, admission.usage)
         self._administration = administration
-        self._desk = desk
+        self._status = desk
+        self._desk = work
+        self._capacity = Capacity(work)
+        self._json = JsonChecks()
         self._close: Callable[[], Awaitable[None]] | None = None
 
     def closes(self, close: Callable[[], Awaitable[None]]) -> None:
@@ -105,7 +112,7 @@ class HotStore(PushTarget):
             "blocks_sealed_total": float(self._sealer.sealed),
             "pushes_refused_total": float(self._admission.refused),
             "disk_free_bytes": float(self._admission.usage.disk_free_bytes),
-            "queues": float(len(self._registry.queues)),
+            "queues": float(sum(queue.content != "ledger" for queue in queues)),
             "queues_with_loss": float(sum(q.state.loss is not None for q in queues)),
             "subscribers": float(len(self._registry.subscribers)),
         }
@@ -129,15 +136,19 @@ class HotStore(PushTarget):
         block_bytes: int | None = None,
         block_seconds: float | None = None,
     ) -> QueueInfo:
-        return (await self._registry.create(check_name(name), content, block_bytes, block_seconds)).info()
+        check_new_queue(name)
+        check_new_content(content)
+        return (await self._registry.create(name, content, block_bytes, block_seconds)).info()
 
     async def get_queue(self, name: str) -> QueueInfo:
         if isinstance(name, str) and "/" in name:
             return (await self._registry.subscriber(name)).queue.info()
         return (await self._registry.queue(name)).info()
 
-    async def list_queues(self, *, after: str = "", limit: int | None = None) -> list[QueueInfo]:
-        return [queue.info() for queue in await self._registry.all(after, limit)]
+    async def list_queues(
+        self, *, after: str = "", limit: int | None = None, ledgers: bool = False
+    ) -> list[QueueInfo]:
+        return [queue.info() for queue in await self._registry.all(after, limit, ledgers=ledgers)]
 
     async def list_blocks(
         self, queue: str, *, from_offset: int = 0, limit: int | None = None
@@ -170,7 +181,7 @@ class HotStore(PushTarget):
         return await self._administration.undelete(name)
 
     async def status(self) -> list[NodeStatus]:
-        return [await self._desk.tell(self.gauges(), await self.lags())]
+        return [await self._status.tell(self.gauges(), await self.lags())]
 
     # Subscribers ----------------------------------------------------------------------------------
 
@@ -189,6 +200,9 @@ class HotStore(PushTarget):
         existing = self._registry.of(found).get(name)
         if existing is not None and not dry_run:
             return await self._existing(existing, start, clamp)
+        found.state.check_subscribers_known()  # else one whose position is lost would begin anew, and nobody would know
+        if not dry_run and await self._desk.find(queue, name) is not None:
+            raise Conflict(f"queue {queue} has a worker group {name}: choose another name for the subscriber")
         resolved = await start_points.resolve(point, self._place(found), clamp=clamp)
         existing = self._registry.of(found).get(name)  # resolving may have read a block meanwhile
         if existing is not None and not dry_run:
@@ -208,10 +222,13 @@ class HotStore(PushTarget):
         def row() -> list[Record]:  # never after the record that it is gone
             return [] if subscriber.deleted else [records.rows(records.SUBSCRIBERS, [subscriber.row()])]
 
-        await commit_state(self._committer, row, undo, subscriber.queue)
+        def stored(_: int) -> None:
+            if not subscriber.deleted:
+                self._registry.changes.stored(subscriber.queue, subscribers=[subscriber])
+
+        await commit_state(self._committer, row, undo, subscriber.queue, stored)
         if subscriber.deleted:
             raise NotFound(f"subscriber {subscriber.id} is gone: create it again")
-        subscriber.stored = True
 
     async def _existing(self, subscriber: Subscriber, start: str, clamp: bool) -> SubscriberInfo:
         if (subscriber.start, subscriber.clamp) == (start, clamp):
@@ -229,15 +246,18 @@ class HotStore(PushTarget):
         return subscriber.info(resolved)
 
     async def get_subscriber(self, subscriber: str) -> SubscriberInfo:
-        return (await self._registry.subscriber(subscriber)).info()
+        return self._told(await self._registry.subscriber(subscriber))
 
     async def list_subscribers(
         self, queue: str | None = None, *, after: str = "", limit: int | None = None
     ) -> list[SubscriberInfo]:
         if queue is None:
-            return [each.info() for each in await self._registry.all_subscribers(after, limit)]
+            return [self._told(each) for each in await self._registry.all_subscribers(after, limit)]
         named = self._registry.of(await self._registry.queue(queue))
-        return [named[name].info() for name in in_order(named, after.partition("/")[2], limit)]
+        return [self._told(named[name]) for name in in_order(named, after.partition("/")[2], limit)]
+
+    def _told(self, subscriber: Subscriber) -> SubscriberInfo:
+        return subscriber.info(lag_seconds=lag(subscriber, self._blocks, self._clock.now_us()).seconds)
 
     async def delete_subscriber(self, subscriber: str) -> None:
         found = await self._registry.subscriber(subscriber)
@@ -251,8 +271,10 @@ class HotStore(PushTarget):
         def stay() -> None:
             found.deleted = False
 
-        await commit_state(self._committer, gone, undo=stay, queue=found.queue)
-        self._registry.drop_subscriber(found)
+        def drop(_: int) -> None:
+            self._registry.drop_subscriber(found)
+
+        await commit_state(self._committer, gone, undo=stay, queue=found.queue, done=drop)
         self._blocks.leave(found)
         found.queue.wake()
 
@@ -291,31 +313,19 @@ class HotStore(PushTarget):
     # Elements -------------------------------------------------------------------------------------
 
     async def append(self, push: Push) -> Receipt:
-        queue, payload, producer, sequence, expected_offset, stage, _ = push
+        queue, _, producer, sequence, expected_offset, *_ = push
         found = self._registry.queues.get(queue)
         if found is None or not found.state.is_open:
             found = await self._registry.queue(queue)
         lost = found.state.damage or found.state.doubt
         if lost is not None:
             raise lost.with_traceback(None)
-        if stage not in STAGES:
-            raise InvalidInput(f"stage {stage!r} is not known: use one of {', '.join(STAGES)}")
-        if producer is not None or sequence is not None:
-            check_identity(producer, sequence)
-        value = only_value(payload, found.content)
-        if value is None:
-            checked = check_columns(payload, found.content)
-            if checked is not payload:
-                push = push._replace(payload=checked, serialized=None)
-        if (
-            expected_offset is not None
-            and not 0 <= check_whole("expected_offset", expected_offset) <= OFFSET_MAX
-        ):
-            raise InvalidInput(f"expected_offset must not be negative, not {expected_offset}")
-        entry = PushEntry(found, push, value)
+        entry = check_push(found, push)
         entry.on_settled = self._admission.leave  # admitted until the journal has it, whoever still waits
+        if found.on_grown is not None:  # it has worker groups, of which one may be full
+            await self._capacity.enter(found, entry)
         if found.content == "json":
-            await submit_json(found, entry, self._submit)
+            await self._json.submit(found, entry, self._submit)
         else:
             await self._submit(entry)
         receipt = entry.receipt or await entry.reply()
@@ -328,12 +338,16 @@ class HotStore(PushTarget):
         return receipt
 
     async def _submit(self, entry: PushEntry) -> None:
-        if not self._admission.enters(entry.bytes):
-            await self._admission.enter(entry.bytes)
+        try:
+            if not self._admission.enters(entry.bytes):
+                await self._admission.enter(entry.bytes)
+        except BaseException:
+            self._capacity.leave(entry)
+            raise
         try:
             self._committer.submit(entry)
         except JjqError:
-            self._admission.leave(entry.bytes)
+            entry.give_up()
             raise
 
     async def pop(
@@ -370,12 +384,6 @@ class HotStore(PushTarget):
         async with aclosing(self._reading.read(found, first, last)) as batches:
             async for batch in batches:
                 yield batch
-
-
-def check_whole(what: str, number: int) -> int:
-    if not isinstance(number, int) or isinstance(number, bool):
-        raise InvalidInput(f"{what} must be a whole number, not {number!r:.60}")
-    return number
 
 
 def _check_read(rows: int, wait: float) -> None:

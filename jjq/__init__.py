@@ -2,9 +2,11 @@
 
     client = jjq.connect("127.0.0.1:7575")     # servers
     client = jjq.open("./jjq-data")            # or the same verbs in this process, without a server
+    queue = jjq.TextQueue("jobs.tq")           # or a file that people can read and edit
 
-`jjq.aio` has the same verbs for asyncio. Names are loaded when they are first used, so that importing
-a part of jjq (as Spark's executors do) does not load all of it.
+`jjq.aio` has the same verbs for asyncio, `jjq.asgi` serves them over HTTP in your own application.
+Names are loaded when they are first used, so that importing a part of jjq (as Spark's executors do) does not load
+all of it.
 """
 
 from __future__ import annotations
@@ -27,11 +29,22 @@ if TYPE_CHECKING:
         OutOfRange,
         Unavailable,
     )
+    from hotstore.groups.values import (
+        GroupInfo,
+        GroupStatistics,
+        RetryBackoff,
+        SessionInfo,
+        TaskInfo,
+        TaskOutcomes,
+    )
     from hotstore.port import BlockInfo, Deletion, NodeStatus, QueueInfo, Receipt, Resolved, SubscriberInfo
     from hotstore.settings import HotSettings
     from jjq import aio
-    from jjq.blocking import Client, Producer, Replay, Subscription, connect, open
+    from jjq.blocking import Client, Producer, Replay, SqlResult, Subscription, Worker, connect, open
+    from jjq.client.groups.task import RefusedTasks, Task, TaskBatch, TaskReceipt
+    from jjq.http.serving import asgi
     from jjq.remote.settings import ClientTls
+    from jjq.textqueue.queue import TextQueue
 
 _HOMES = {
     "coldstore.shared.batch": ("Element",),
@@ -44,8 +57,14 @@ _HOMES = {
         "BlockInfo", "Deletion", "NodeStatus", "QueueInfo", "Receipt", "Resolved", "SubscriberInfo",
     ),
     "hotstore.settings": ("HotSettings",),
-    "jjq.blocking": ("Client", "Producer", "Replay", "Subscription", "connect", "open"),
+    "hotstore.groups.values": (
+        "GroupInfo", "GroupStatistics", "RetryBackoff", "SessionInfo", "TaskInfo", "TaskOutcomes",
+    ),
+    "jjq.blocking": ("Client", "Producer", "Replay", "SqlResult", "Subscription", "Worker", "connect", "open"),
+    "jjq.client.groups.task": ("RefusedTasks", "Task", "TaskBatch", "TaskReceipt"),
+    "jjq.http.serving": ("asgi",),
     "jjq.remote.settings": ("ClientTls",),
+    "jjq.textqueue.queue": ("TextQueue",),
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -60,6 +79,8 @@ __all__ = [
     "Element",
     "Exhausted",
     "Fenced",
+    "GroupInfo",
+    "GroupStatistics",
     "HotSettings",
     "InvalidInput",
     "JjqError",
@@ -69,13 +90,25 @@ __all__ = [
     "Producer",
     "QueueInfo",
     "Receipt",
+    "RefusedTasks",
     "Replay",
     "Resolved",
+    "RetryBackoff",
     "S3Settings",
+    "SessionInfo",
+    "SqlResult",
     "SubscriberInfo",
     "Subscription",
+    "Task",
+    "TaskBatch",
+    "TaskInfo",
+    "TaskOutcomes",
+    "TaskReceipt",
+    "TextQueue",
     "Unavailable",
+    "Worker",
     "aio",
+    "asgi",
     "connect",
     "open",
 ]  # fmt: skip

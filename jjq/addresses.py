@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from ipaddress import ip_address
 
 from coldstore.shared.errors import InvalidInput
 from jjq.limits import PORT
@@ -16,7 +17,15 @@ def split_address(address: str, what: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def check_free(address: str, what: str) -> None:
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address; a name may mean any address, but for localhost."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def check_free(address: str, what: str, taken: InvalidInput | None = None) -> None:
     """`InvalidInput` if nobody can listen there now: before anything is made that would be left behind."""
     host, port = split_address(address, what)
     try:
@@ -27,7 +36,7 @@ def check_free(address: str, what: str) -> None:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 probe.bind(place)
     except OSError:
-        raise cannot_listen(address) from None
+        raise taken or cannot_listen(address) from None
 
 
 def cannot_listen(address: str) -> InvalidInput:

@@ -14,19 +14,25 @@ from typing import TYPE_CHECKING, Any
 from coldstore.objects.settings import S3Settings
 from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import SystemClock
+from coldstore.shared.errors import InvalidInput
 from hotstore.settings import HotSettings
 from jjq import arguments
 from jjq.client.client import AsyncClient as Client
+from jjq.client.groups.worker import AsyncWorker as Worker
 from jjq.client.producer import AsyncProducer as Producer
 from jjq.client.push_future import Pushed
 from jjq.client.replay import AsyncReplay as Replay
+from jjq.client.sql_result import AsyncSqlResult as SqlResult
 from jjq.client.subscription import AsyncSubscription as Subscription
 from jjq.limits import CALL_SECONDS, PORT
 
 if TYPE_CHECKING:
+    from jjq.remote.queries import QueryDesk
     from jjq.remote.settings import ClientTls
+    from jjq.sql.local import LocalQueries
+    from jjq.sql.query import Queries
 
-__all__ = ["Client", "Producer", "Pushed", "Replay", "Subscription", "connect", "open"]
+__all__ = ["Client", "Producer", "Pushed", "Replay", "SqlResult", "Subscription", "Worker", "connect", "open"]
 
 
 class Opening:
@@ -74,26 +80,68 @@ def open(
             arguments.kind("settings", settings, HotSettings, "a jjq.HotSettings")
         node = NodeSettings(place, url, s3, settings or HotSettings())
         engine = await open_node(node, clock, chance)
-        return Client(engine.store, clock=clock, chance=chance, on_close=engine.close)
+        made: list[LocalQueries] = []  # when the first is asked for: it brings DuckDB
+
+        def queries(other: str | None, s3: S3Settings | None) -> Queries:
+            from jjq.sql.local import LocalQueries
+
+            if other is not None:
+                raise InvalidInput("cold is for clients of a server: this store knows its own")
+            if not made:
+                made.append(LocalQueries(lambda: engine.cold, engine.store))
+            return made[0]
+
+        async def close() -> None:
+            for each in made:
+                each.close()
+            await engine.close()
+
+        return Client(engine.store, clock=clock, chance=chance, on_close=close, queries=queries)
 
     return Opening(make)
 
 
 def connect(
-    servers: str = f"127.0.0.1:{PORT}", *, timeout: float = CALL_SECONDS, tls: ClientTls | None = None
+    servers: str = f"127.0.0.1:{PORT}",
+    *,
+    timeout: float = CALL_SECONDS,
+    tls: ClientTls | None = None,
+    key: str | None = None,
+    transport: str | None = None,
 ) -> Opening:
     """A client of the servers `HOST:PORT`, or several with commas between; any of them will do.
 
     `timeout` is the time, in seconds, that one call may take with all its attempts. It is used up where a server
     that was reached before restarts; if none was reached yet and all refuse, the first call says so at once.
+    `key` is shown to servers that want one: jjq_<id>_<secret>, as `jjq key create` printed it.
+    `transport` is for single calls and subscriptions: `auto` (WebSocket where the server has it, else gRPC),
+    `websocket` or `grpc`; without it JJQ_TRANSPORT says, or it is `auto`.
     """
+    chosen = transport if transport is not None else os.environ.get("JJQ_TRANSPORT") or "auto"
 
     async def make() -> Client:
+        from jjq.remote.groups.group_store import RemoteWorkStore
         from jjq.remote.settings import RemoteSettings
-        from jjq.remote.store import RemoteStore
 
         clock, chance = SystemClock(), SystemChance()
-        store = RemoteStore(servers, RemoteSettings(timeout, tls), clock=clock, chance=chance)
-        return Client(store, clock=clock, chance=chance, retry_seconds=timeout, on_close=store.close)
+        settings = RemoteSettings(timeout, tls, key=key, transport=chosen)
+        store = RemoteWorkStore(servers, settings, clock=clock, chance=chance)
+        made: list[QueryDesk] = []  # when the first is asked for, as above
+
+        def queries(cold: str | None, s3: S3Settings | None) -> Queries:
+            from jjq.remote.queries import QueryDesk
+
+            if not made:
+                made.append(QueryDesk(store, clock, chance))
+            return made[0].choose(cold, s3)
+
+        async def close() -> None:
+            for each in made:
+                each.close()
+            await store.close()
+
+        return Client(
+            store, clock=clock, chance=chance, retry_seconds=timeout, on_close=close, queries=queries
+        )
 
     return Opening(make)

@@ -46,6 +46,21 @@ def subscriber_id(given: object) -> str:
     return given
 
 
+def group_id(given: object) -> str:
+    """A worker group by its id."""
+    if not isinstance(given, str):
+        raise _wrong("group", given, "an id such as 'orders/billing', or what create_group returned")
+    return given
+
+
+def utf8(name: str, given: str) -> bytes:
+    """Text as bytes."""
+    try:
+        return given.encode()
+    except UnicodeEncodeError:
+        raise _wrong(name, given, "text that UTF-8 can hold") from None
+
+
 def queue_name(given: object) -> str:
     """A queue by its name, or by one of its subscribers."""
     if isinstance(given, SubscriberInfo):
@@ -76,6 +91,14 @@ def number(name: str, given: object) -> float:
     found = float(cast("Any", given))
     if not math.isfinite(found):
         raise _wrong(name, given, "a finite number")
+    return found
+
+
+def waiting_time(name: str, given: object) -> float:
+    """Seconds from 0 on."""
+    found = number(name, given)
+    if found < 0:
+        raise InvalidInput(f"{name} is {found:g}: give seconds from 0 on")
     return found
 
 

@@ -24,19 +24,20 @@ from jjq import aio
 from jjq.client import client
 from jjq.client.batcher import Headers as ElementHeaders
 from jjq.client.batcher import Value
+from jjq.client.blocking_results import Replay, SqlResult, Worker
 from jjq.client.client import Sub
+from jjq.client.groups.push_options import Priority, Seconds, with_options
 from jjq.client.loop_thread import Portal, portal
 from jjq.client.payload import Headers, Keys, to_payload
 from jjq.client.producer import AsyncProducer
 from jjq.client.push_future import PushFuture
-from jjq.client.replay import AsyncReplay
 from jjq.client.subscription import AsyncSubscription
 from jjq.limits import CALL_SECONDS, PORT
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from jjq.remote.settings import ClientTls
+
+__all__ = ["Client", "Producer", "Replay", "SqlResult", "Subscription", "Worker", "connect", "open"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -132,40 +133,6 @@ class Subscription:
         self.close()
 
 
-class Replay:
-    """An iterator of record batches; memory holds a few of them at a time."""
-
-    def __init__(self, made: AsyncReplay, runs_on: Portal) -> None:
-        self._made = made
-        self._portal = runs_on
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> pa.RecordBatch:
-        batch = self._portal.run(self._made.next())
-        if batch is None:
-            raise StopIteration
-        return batch
-
-    def elements(self) -> Iterator[Element]:
-        """The same, one element at a time."""
-        for batch in self:
-            yield from elements(batch)
-
-    def to_table(self) -> pa.Table:
-        """All of it in memory, as one table."""
-        return self._portal.run(self._made.to_table())
-
-    def to_pandas(self) -> pd.DataFrame:
-        """All of it in memory, as a data frame (needs pandas)."""
-        return self._portal.run(self._made.to_pandas())
-
-    def close(self) -> None:
-        """End before the end."""
-        self._portal.run(self._made.close())
-
-
 def _blocking(
     verb: Callable[Concatenate[client.AsyncClient, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Client, P], T]:
@@ -231,6 +198,30 @@ class Client:
     pop_batch = _blocking(client.AsyncClient.pop_batch)
     peek_batch = _blocking(client.AsyncClient.peek_batch)
     _push = _blocking(client.AsyncClient.push)
+    create_group = _blocking(client.AsyncClient.create_group)
+    get_group = _blocking(client.AsyncClient.get_group)
+    list_groups = _blocking(client.AsyncClient.list_groups)
+    update_group = _blocking(client.AsyncClient.update_group)
+    delete_group = _blocking(client.AsyncClient.delete_group)
+    pause = _blocking(client.AsyncClient.pause)
+    resume = _blocking(client.AsyncClient.resume)
+    seek_group = _blocking(client.AsyncClient.seek_group)
+    take = _blocking(client.AsyncClient.take)
+    ack = _blocking(client.AsyncClient.ack)
+    nack = _blocking(client.AsyncClient.nack)
+    release = _blocking(client.AsyncClient.release)
+    touch = _blocking(client.AsyncClient.touch)
+    bury = _blocking(client.AsyncClient.bury)
+    kick = _blocking(client.AsyncClient.kick)
+    delete_tasks = _blocking(client.AsyncClient.delete_tasks)
+    purge = _blocking(client.AsyncClient.purge)
+    release_all = _blocking(client.AsyncClient.release_all)
+    complete = _blocking(client.AsyncClient.complete)
+    peek_task = _blocking(client.AsyncClient.peek_task)
+    tasks = _blocking(client.AsyncClient.tasks)
+    statistics = _blocking(client.AsyncClient.statistics)
+    tasks_at = _blocking(client.AsyncClient.tasks_at)
+    session = _blocking(client.AsyncClient.session)
 
     # Lists become Arrow, and Arrow elements, on the caller's thread: the loop has better things to do.
 
@@ -246,10 +237,16 @@ class Client:
         sequence: int | None = None,
         expected_offset: int | None = None,
         stage: Stage = "synced",
+        delay: Seconds = None,
+        ttl: Seconds = None,
+        ttr: Seconds = None,
+        priority: Priority = None,
+        timeout: float = 0.0,
     ) -> Receipt:
-        payload = to_payload(values, keys, headers)
+        options = {"delay": delay, "ttl": ttl, "ttr": ttr, "priority": priority}
+        payload = with_options(to_payload(values, keys, headers), options)
         identity = {"producer": producer, "sequence": sequence, "expected_offset": expected_offset}
-        return self._push(queue, payload, stage=stage, **cast("Any", identity))
+        return self._push(queue, payload, stage=stage, timeout=timeout, **cast("Any", identity))
 
     @_documented_as(client.AsyncClient.pop)
     def pop(self, subscriber: Sub, max: int = 1, wait: float = 0.0) -> list[Element]:
@@ -262,6 +259,9 @@ class Client:
     producer = _wrapping(client.AsyncClient.producer, Producer)
     subscribe = _wrapping(client.AsyncClient.subscribe, Subscription)
     replay = _wrapping(client.AsyncClient.replay, Replay)
+    sql = _wrapping(client.AsyncClient.sql, SqlResult)
+    changes = _wrapping(client.AsyncClient.changes, Replay)
+    work = _wrapping(client.AsyncClient.work, Worker)
 
     def close(self) -> None:
         """Flush producers, end subscriptions, close the store. Closing again does nothing."""
@@ -297,12 +297,21 @@ def open(
 
 
 def connect(
-    servers: str = f"127.0.0.1:{PORT}", *, timeout: float = CALL_SECONDS, tls: ClientTls | None = None
+    servers: str = f"127.0.0.1:{PORT}",
+    *,
+    timeout: float = CALL_SECONDS,
+    tls: ClientTls | None = None,
+    key: str | None = None,
+    transport: str | None = None,
 ) -> Client:
     """A client of the servers `HOST:PORT`, or several with commas between; any of them will do.
 
     `timeout` is the time, in seconds, that one call may take with all its attempts. It is used up where a server
     that was reached before restarts; if none was reached yet and all refuse, the first call says so at once.
+    `key` is shown to servers that want one: jjq_<id>_<secret>, as `jjq key create` printed it.
+    `transport` is for single calls and subscriptions: `auto` (WebSocket where the server has it, else gRPC),
+    `websocket` or `grpc`; without it JJQ_TRANSPORT says, or it is `auto`.
     """
     runs_on = portal()
-    return Client(runs_on.run(_made(aio.connect(servers, timeout=timeout, tls=tls))), runs_on)
+    opening = aio.connect(servers, timeout=timeout, tls=tls, key=key, transport=transport)
+    return Client(runs_on.run(_made(opening)), runs_on)

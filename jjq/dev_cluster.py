@@ -194,7 +194,7 @@ def cluster(
     nodes
         How many nodes.
     port
-        Port of the first node; the others follow.
+        Port of the first node; the others follow, and then their ports for HTTP.
     s3_port
         Port of the S3 server.
     journal
@@ -209,13 +209,13 @@ def cluster(
             signal.signal(number, started.stop)
         endpoint = _start_s3(started, s3_port)
         for n in range(nodes):
-            _start_node(started, f"node-{n + 1}", port + n, endpoint, journal)
+            _start_node(started, f"node-{n + 1}", port + n, port + nodes + n, endpoint, journal)
         for n in range(nodes):
             started.wait_ready(f"node-{n + 1}")
         started.listen()
         _say(f"S3 on {endpoint}, bucket {_BUCKET}; data and logs in {started.folder}")
         for n in range(nodes):
-            _say(f"node-{n + 1} on 127.0.0.1:{port + n}")
+            _say(f"node-{n + 1} on 127.0.0.1:{port + n}, HTTP on 127.0.0.1:{port + nodes + n}")
         _say(f"one cluster, history in {_COLD}, journal on {journal}; any node will do. Ctrl-C stops all.")
         return started.run()
 
@@ -257,11 +257,12 @@ def _end(code: int) -> str:
     return f"died by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
 
 
-def _start_node(cluster: Cluster, name: str, port: int, endpoint: str, journal: str) -> None:
+def _start_node(cluster: Cluster, name: str, port: int, http: int, endpoint: str, journal: str) -> None:
     flags = {
         "--node": name,
         "--data": str(cluster.folder / name),
         "--listen": f"127.0.0.1:{port}",
+        "--http-listen": f"127.0.0.1:{http}",
         "--cold": _COLD,
         "--journal": journal,
         "--s3-endpoint": endpoint,

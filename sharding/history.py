@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator
 
 import pyarrow as pa
 
-from coldstore.layout.metadata import BlockMetadata
 from coldstore.queue.cold_queue import ColdQueue
 from coldstore.shared.bounded_dict import BoundedDict
 from coldstore.shared.errors import OutOfRange
@@ -50,7 +49,7 @@ class History:
     async def blocks(self, queue: str) -> list[BlockInfo]:
         """All cold blocks as they are now."""
         cold = await self._queue(queue, None)
-        return [_info(queue, block) for block in cold.list_blocks()]
+        return [block.info(queue) for block in cold.list_blocks()]
 
     def _again(self, name: str, known: ColdQueue, needed: int | None) -> ColdQueue:
         """In a worker thread: a queue that was opened before, unless it was deleted meanwhile."""
@@ -70,21 +69,3 @@ class History:
             found = await self._runner.run(lambda: self._again(name, known, needed))
         self._open[name] = found
         return found
-
-
-def _info(queue: str, block: BlockMetadata) -> BlockInfo:
-    return BlockInfo(
-        id=block.first,
-        first_offset=block.first,
-        last_offset=block.last,
-        count=block.count,
-        kind=block.kind,
-        loaded=False,
-        min_timestamp_us=block.min_timestamp_us,
-        max_timestamp_us=block.max_timestamp_us,
-        raw_bytes=block.raw_bytes,
-        stored_bytes=block.stored_bytes,
-        sha256=block.sha256,
-        key=f"queues/{queue}/{block.path}",
-        subscribers=0,
-    )

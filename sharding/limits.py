@@ -55,6 +55,9 @@ JOURNAL_FLUSH_SECONDS: Final = 0.05  # least time between the beginnings of two 
 JOURNAL_FLUSH_SECONDS_MAX: Final = 10.0
 JOURNAL_TRIM_SECONDS: Final = 10.0  # a trim costs a put for all of its objects
 JOURNAL_TRIM_BYTES: Final = 64 * MIB  # … or as soon as so much can go
+CHECKPOINT_PUT_SECONDS: Final = (
+    60.0  # between two checkpoints while things change; sooner if the journal grows
+)
 JOURNAL_RETRY_SECONDS: Final = 0.2  # between attempts while the store cannot be reached
 
 check(3 * TENURE_BEAT_SECONDS <= LEASE_SECONDS, "one lost beat must not end a lease")

@@ -29,6 +29,7 @@ from sharding.documents.tenure import JournalKind, OwnTenure
 from sharding.journal.fencing import begin
 from sharding.journal.lease import Lease, LeasedJournal
 from sharding.journal.object_journal import ObjectJournal
+from sharding.journal.object_shelf import ObjectShelf
 from sharding.limits import CLOSE_SECONDS, JOURNAL_FLUSH_SECONDS_MAX
 from sharding.ownership import NodeOwnership
 from sharding.single_node import check_no_single_node
@@ -103,8 +104,8 @@ async def open_member(
 ) -> Member:
     """Become the node that the settings name, recover its journal, and serve."""
     lock = lock_directory(directory)
-    runner = ThreadRunner("jjq-owners", 4)
-    beats = ThreadRunner("jjq-tenure", 2)  # its own, so that nothing delays a beat
+    runner = ThreadRunner("jjq-owners", 4, urgent=True)
+    beats = ThreadRunner("jjq-tenure", 2, urgent=True)  # its own, so that nothing delays a beat
     try:
         held = await runner.run(lambda: _join(directory, cold, settings, clock, chance))
         claims = Claims(cold.objects, held, runner)
@@ -124,6 +125,7 @@ async def open_member(
             directory, cold, settings=settings.hot, clock=clock, chance=chance, place=settings.place,
             node=settings.node, lock=lock, owners=claims,
             journal=None if on_disk else ObjectJournal(cold.objects, held, clock, kinds=records.KINDS),
+            shelf=lambda local: local if on_disk else ObjectShelf(cold.objects, held.node, held.tenure.since, local),
             guard=lambda journal: LeasedJournal(journal, lease),
             may_store=lease.confirm if on_disk else None,
             flush_seconds=0.0 if on_disk else settings.flush_seconds,

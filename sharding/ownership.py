@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from coldstore.layout import paths
 from coldstore.layout.paths import check_name
 from coldstore.shared.errors import Conflict, Fenced, JjqError, NotFound
 from coldstore.shared.single_flight import SingleFlight
@@ -86,6 +87,7 @@ class NodeOwnership:
             queue.name: self._claims.known.get(queue.name)
             or Shards(queue.name, queue.settings.id, max(queue.epoch, 1), held.node, held.run)
             for queue in self._engine.registry.queues.values()
+            if paths.ledger_parts(queue.name) is None  # a ledger goes with its queue
         }
 
     async def shards(self, queue: str) -> Shards | None:
@@ -187,7 +189,8 @@ class NodeOwnership:
         """The documents of all queues of a node. Reads the documents of all queues of the store."""
         objects = self._claims.objects
         with ThreadPoolExecutor(TAKERS, "jjq-owned") as pool:
-            found = pool.map(lambda name: shards.read(objects, name), self._cold.queue_names())
+            names = [name for name in self._cold.queue_names() if paths.ledger_parts(name) is None]
+            found = pool.map(lambda name: shards.read(objects, name), names)
             return [each for each in found if each is not None and each.shards.owner == node]
 
     def _lost(self, found: Shards) -> Lost:

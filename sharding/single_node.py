@@ -97,7 +97,7 @@ async def open_single_node(
 ) -> Engine:
     """Make the store ours, recover the journal, serve. `store` says where the cold store is."""
     lock = lock_directory(directory)
-    runner = ThreadRunner("jjq-tenure", 2)
+    runner = ThreadRunner("jjq-tenure", 2, urgent=True)
     wanted = TenureSettings.for_lease(SINGLE_NODE_LEASES * tenure_settings.lease_seconds)
     begun = clock.monotonic()
     try:

@@ -4,7 +4,8 @@
                     fifth, such as ciphertext, are stored as they are: twice as quick to write and read
     order           rows sorted by offset, and declared so
     encodings       offset and timestamp DELTA_BINARY_PACKED, the rest PLAIN; no dictionaries: they help
-                    neither numbers that count up nor values that differ
+                    neither numbers that count up nor values that differ. In a ledger, numbers are
+                    DELTA_BINARY_PACKED and words have dictionaries (coldstore.layout.ledger)
     statistics      of offset and timestamp, for each row group and page (page index)
     checksums       of every page; of the whole file (sha256) in the block's metadata
     row groups      about `limits.ROW_GROUP_BYTES` each, so that a pruned read decodes little
@@ -48,6 +49,15 @@ _LEVEL: Final = 1
 _CODECS: Final = dict.fromkeys(
     ("offset", "timestamp", "key", "value", "headers.key_value.key", "headers.key_value.value"), "zstd"
 )
+# Of a ledger's numbers, which differ little from row to row, the differences are kept; of words, which repeat, a list.
+_LEDGER_WORDS: Final = [
+    f"value.{field.name}" for field in batch.LEDGER_FIELDS if pa.types.is_string(field.type)
+]
+_LEDGER_NUMBERS: Final = [
+    f"value.{field.name}" for field in batch.LEDGER_FIELDS if not pa.types.is_string(field.type)
+]
+_LEDGER_CODECS: Final = dict.fromkeys((*_LEDGER_NUMBERS, *_LEDGER_WORDS), "zstd")
+_LEDGER_ENCODINGS: Final = {**_ENCODINGS, **dict.fromkeys(_LEDGER_NUMBERS, "DELTA_BINARY_PACKED")}
 _WORTHWHILE: Final = 0.8  # compress values only if they shrink to this share or less
 _SAMPLES: Final = 8
 _SAMPLE_BYTES: Final = 16 * limits.KIB
@@ -100,7 +110,7 @@ def encode(table: pa.Table, settings: QueueSettings) -> Encoded:
     sizes = _measure_rows(table)
     ends = _cut_groups(sizes)
     style = _Style(_provenance(table, settings), _is_compressible(table, int(sizes.sum())))
-    if len(ends) == 1 or not _can_stitch():
+    if len(ends) == 1 or settings.content == "ledger" or not _can_stitch():
         return Encoded.of(_encode_file(table, ends, int(sizes.sum()), style))
     return _encode_groups(table, ends, sizes, style)
 
@@ -118,6 +128,8 @@ def _is_compressible(table: pa.Table, content_bytes: int) -> bool:
     if content_bytes < _SAMPLES * _SAMPLE_BYTES:
         return True
     rows = max(1, _SAMPLE_BYTES * table.num_rows // content_bytes)
+    if pa.types.is_struct(table.schema.field("value").type):
+        return True
     values = table.column("value").cast(pa.binary())
     parts = []
     for at in range(_SAMPLES):
@@ -202,14 +214,17 @@ def _write(room: pa.Buffer, table: pa.Table, ends: Sequence[int], style: _Style)
 
 def open_writer(sink: Any, schema: pa.Schema, compressed: bool = True) -> pq.ParquetWriter:
     codecs = _CODECS if compressed else {**_CODECS, "value": "none"}
+    ledger = pa.types.is_struct(schema.field("value").type)
+    if ledger:
+        codecs = {**codecs, **_LEDGER_CODECS}
     return pq.ParquetWriter(
         sink,
         schema,
         version="2.6",
         compression=codecs,
         compression_level={name: _LEVEL for name, codec in codecs.items() if codec == "zstd"},
-        use_dictionary=False,
-        column_encoding=_ENCODINGS,
+        use_dictionary=_LEDGER_WORDS if ledger else False,
+        column_encoding=_LEDGER_ENCODINGS if ledger else _ENCODINGS,
         data_page_size=_PAGE_BYTES,
         write_statistics=_WITH_STATISTICS,
         write_page_index=True,

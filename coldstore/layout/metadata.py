@@ -42,6 +42,7 @@ from coldstore.layout import paths, sealed_json
 from coldstore.layout.paths import Kind
 from coldstore.shared import limits
 from coldstore.shared.errors import DataLoss, check
+from coldstore.shared.results import BlockInfo
 
 FORMAT: Final = 1
 
@@ -101,6 +102,24 @@ class BlockMetadata:
         """First offset in the data file, which may hold elements before those of the block."""
         first = paths.file_first(self.path)
         return self.first if first is None else first
+
+    def info(self, name: str, *, loaded: bool = False, subscribers: int = 0) -> BlockInfo:
+        """As the verbs tell of it; `name` is the queue's, which metadata knows by its id alone."""
+        return BlockInfo(
+            id=self.first,
+            first_offset=self.first,
+            last_offset=self.last,
+            count=self.count,
+            kind=self.kind,
+            loaded=loaded,
+            min_timestamp_us=self.min_timestamp_us,
+            max_timestamp_us=self.max_timestamp_us,
+            raw_bytes=self.raw_bytes,
+            stored_bytes=self.stored_bytes,
+            sha256=self.sha256,
+            key=paths.queue_folder(name) + self.path,
+            subscribers=subscribers,
+        )
 
     @property
     def is_claim(self) -> bool:

@@ -13,8 +13,14 @@
     cluster/tenures/<id>.json                            a node's run and its journal (compare-and-swap)
     cluster/tenures/_lone.json                           the same of a server that is alone: it has the store
     journals/<node>/<seq:020d>                           journal on object storage
+    checkpoints/<node>/<name>                            checkpoints of such a journal (hotstore/checkpoint/shelf.py)
+    checkpoints/<node>/quarantine/<name>                 those that were damaged
     journal.json, cluster/journals/<node>.json           how far a journal on a disk goes; of a lone server, of a node
+    access.json                                          keys, of which it has digests (compare-and-swap)
     deletions/<name>.json                                a queue that was deleted: its files are to be removed
+
+A worker group's ledger is a queue named <queue>~<group>; its `groups/<next:020d>-<digest>.arrow` are snapshots of the
+group's tasks as of the ledger's offset `next`.
 
 Twenty digits hold every int64, so keys sort as offsets do. `final` sorts before `young`.
 """
@@ -30,6 +36,7 @@ from coldstore.shared.errors import InvalidInput
 Kind = Literal["final", "young"]
 
 STORE: Final = "jjq.json"
+ACCESS: Final = "access.json"
 TENURES: Final = "cluster/tenures/"
 QUEUES: Final = "queues/"
 NODES: Final = "cluster/nodes/"
@@ -39,16 +46,18 @@ SINGLE_NODE: Final = (
 DELETIONS: Final = "deletions/"
 
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{limits.NAME_CHARS_MAX - 1}}}")
-_SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=@+-]*")
+_SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=@+~-]*(?<!~)")  # what ends with ~ is an editor's copy
 _DATA = re.compile(r"queues/[^/]+/data/(\d{20})\.parquet")
 _YOUNG = re.compile(r"queues/[^/]+/young/(\d{20})-([0-9a-f]+)\.parquet")
 _DATA_PATH = re.compile(r"data/(\d{20})\.parquet")
 _YOUNG_PATH = re.compile(r"young/(\d{20})-[0-9a-f]+\.parquet")
 _META = re.compile(r"queues/[^/]+/meta/(\d{20})\.(final|young)\.json")
 _JOURNAL = re.compile(r"journals/[^/]+/(\d{20})")
+_CHECKPOINT = re.compile(r"checkpoints/[^/]+/([^/]+)")
 _TENURE = re.compile(r"cluster/tenures/(.+)\.json")
 _QUARANTINED = re.compile(r"queues/[^/]+/quarantine/(\d{20})\.parquet\.[0-9a-f]+")
 _ROLLUP = re.compile(r"queues/[^/]+/index/(\d{20})-(\d{20})\.arrow")
+_SNAPSHOT = re.compile(r"queues/[^/]+/groups/(\d{20})-([0-9a-f]{32})\.arrow")
 _DELETION = re.compile(r"deletions/(.+)\.json")
 _NODE = re.compile(r"cluster/nodes/([^/]+)\.json")
 
@@ -68,17 +77,52 @@ class RollupKey(NamedTuple):
 
 
 def is_name(name: str) -> bool:
-    """Whether `name` can be a queue's or subscriber's name."""
+    """Whether `name` can be a name that a user chooses: of a queue, subscriber, group or node."""
     return _NAME.fullmatch(name) is not None and ".." not in name
 
 
+def is_queue_name(name: str) -> bool:
+    """Whether `name` can be that of a queue or of a ledger, <queue>~<group>."""
+    return all(map(is_name, name.split("~", 1)))
+
+
+def ledger(queue: str, group: str) -> str:
+    """The queue that keeps what happens in a group."""
+    return f"{queue}~{group}"
+
+
+def worked_queue(name: str) -> str:
+    """The queue that a ledger is of; any other queue itself."""
+    return name.partition("~")[0]
+
+
+def ledger_parts(name: str) -> tuple[str, str] | None:
+    """The queue and the group that a ledger is of; None for any other queue."""
+    queue, tilde, group = name.partition("~")
+    return (queue, group) if tilde else None
+
+
 def check_name(name: str, what: str = "queue") -> str:
-    """Return `name` if it can name a queue or subscriber. Then it is a safe folder name, too."""
-    if not isinstance(name, str) or not is_name(name):
+    """Return `name` if it can name a queue or subscriber. Then it is a safe folder name, too.
+
+    The name of a ledger is that of a queue. Who creates a queue for a user refuses it (`check_new_queue`).
+    """
+    fits = is_queue_name if what == "queue" else is_name
+    if not isinstance(name, str) or not fits(name):
         shown = repr(name) if len(str(name)) <= 40 else f"{str(name)[:40]!r}… ({len(str(name))} characters)"
         raise InvalidInput(
             f"{what} name {shown} is not allowed: use 1 to {limits.NAME_CHARS_MAX} letters, digits, '.', '_' "
             f"or '-', starting with a letter or digit, without '..'"
+        )
+    return name
+
+
+def check_new_queue(name: str) -> str:
+    """Return `name` if a user may create a queue of this name: the name of a ledger comes with its group."""
+    check_name(name)
+    if "~" in name:
+        raise InvalidInput(
+            f"queue name {name!r:.60} is not allowed: names with '~' are those of ledgers, which come with their group"
         )
     return name
 
@@ -207,12 +251,28 @@ def quarantined_first(key: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def snapshots(name: str) -> str:
+    """The folder of the snapshots beside a ledger."""
+    return queue_folder(name) + "groups/"
+
+
+def snapshot(name: str, next_: int, digest: str) -> str:
+    return f"{snapshots(name)}{next_:020d}-{digest}.arrow"
+
+
+def parse_snapshot(key: str) -> tuple[int, str] | None:
+    """The ledger's offset and the digest in the name of a snapshot; None if it is none."""
+    match = _SNAPSHOT.fullmatch(key)
+    return (int(match[1]), match[2]) if match else None
+
+
 def state(name: str, what: str) -> str:
     return f"{queue_folder(name)}state/{what}"
 
 
 def shards(name: str) -> str:
-    return queue_folder(name) + "shards.json"
+    """A ledger has the document of its queue: both are always of one node."""
+    return queue_folder(worked_queue(name)) + "shards.json"
 
 
 def node(node_id: str) -> str:
@@ -244,6 +304,24 @@ def journal(node_id: str, sequence: int) -> str:
     return f"{journal_folder(node_id)}{sequence:020d}"
 
 
+def checkpoint_folder(node_id: str) -> str:
+    return f"checkpoints/{check_name(node_id, 'node')}/"
+
+
+def checkpoint(node_id: str, name: str) -> str:
+    return checkpoint_folder(node_id) + name
+
+
+def checkpoint_quarantine(node_id: str, name: str) -> str:
+    return f"{checkpoint_folder(node_id)}quarantine/{name}"
+
+
+def checkpoint_name(key: str) -> str | None:
+    """The name of the checkpoint at this key, else None."""
+    match = _CHECKPOINT.fullmatch(key)
+    return match[1] if match else None
+
+
 def witness(node_id: str | None) -> str:
     """What is said of the journal on the disk of a node; None: of the only one there is."""
     return "journal.json" if node_id is None else f"cluster/journals/{check_name(node_id, 'node')}.json"
@@ -262,4 +340,4 @@ def deletion(name: str) -> str:
 def deletion_queue(key: str) -> str | None:
     """The queue of whose deletion this key tells, else None."""
     match = _DELETION.fullmatch(key)
-    return match[1] if match and is_name(match[1]) else None
+    return match[1] if match and is_queue_name(match[1]) else None

@@ -72,6 +72,11 @@ class LocalObjects:
     def __repr__(self) -> str:
         return self._root.as_uri()
 
+    @property
+    def root(self) -> Path:
+        """The folder. Whoever reads files in it by name reads objects, and must not write."""
+        return self._root
+
     def get(self, key: str, start: int = 0, end: int | None = None) -> Object:
         check_range(start, end)
         with self._reading(key) as (folder, name), local_files.open_object(folder, name) as (fd, status):

@@ -8,6 +8,7 @@
     sweep        deletes young files that final blocks cover, after a grace period
     sections     a queue cut into stretches that are verified independently
     verify       reads every file and compares everything with everything
+    spans        the port of traces: spans around seals and reads, or nothing
     bulk_import  many blocks made elsewhere become part of a queue in one step
 
 Enters: elements that continue the queue. Leaves: committed blocks. Invariants: `data/` holds a gapless prefix

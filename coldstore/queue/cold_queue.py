@@ -30,6 +30,7 @@ from coldstore.layout.queue_settings import QueueSettings
 from coldstore.queue import commit, merge, quarantine
 from coldstore.queue.commit import Blocked, BlockWriter, Moved, Step
 from coldstore.queue.quarantine import Cleared
+from coldstore.queue.spans import NO_SPANS, Spans
 from coldstore.queue.sweep import Swept, sweep
 from coldstore.queue.verify import Progress, Report, verify
 from coldstore.shared import limits
@@ -43,7 +44,15 @@ _LOOKS: Final = 8  # at a queue that changes under our eyes
 class ColdQueue:
     """One queue of a `ColdStore`, opened."""
 
-    def __init__(self, files: BlockFiles, clock: Clock, chance: Chance, loaded: Loaded | None = None) -> None:
+    def __init__(
+        self,
+        files: BlockFiles,
+        clock: Clock,
+        chance: Chance,
+        loaded: Loaded | None = None,
+        spans: Spans = NO_SPANS,
+    ) -> None:
+        self._spans = spans
         loaded = loaded or load.load(files)
         self._files = files
         self._clock = clock
@@ -111,12 +120,13 @@ class ColdQueue:
             block = self._blocks[self._blocks.index_of(block)]
         start = block.first if start is None else max(start, block.first)
         end = block.next if end is None else min(end, block.next)
-        try:
-            return self._files.read(block, start, end, columns)
-        except DataLoss:
-            if block.kind == "final" or self.refresh().final_next < block.next:
-                raise
-        return self._read_finals(block, start, max(start, end), columns)
+        with self._spans.span("read_cold_block", self.name, first=start, count=end - start):
+            try:
+                return self._files.read(block, start, end, columns)
+            except DataLoss:
+                if block.kind == "final" or self.refresh().final_next < block.next:
+                    raise
+            return self._read_finals(block, start, max(start, end), columns)
 
     def _read_finals(
         self, block: BlockMetadata, start: int, end: int, columns: Sequence[str] | None
@@ -172,6 +182,12 @@ class ColdQueue:
         the same elements: what was committed is recognised. After `Fenced` open the queue again, and go on
         only if it is still yours.
         """
+        with self._spans.span("seal", self.name, count=elements.num_rows):
+            return self._write_block(elements, final, epoch)
+
+    def _write_block(
+        self, elements: pa.RecordBatch | pa.Table, final: bool, epoch: int
+    ) -> list[BlockMetadata]:
         new = draft.make_draft(elements, self.settings.content)
         final = self._clear().in_the_way or final
         if not (final and self._merging.acquire(blocking=False)):

@@ -99,7 +99,7 @@ def without_document(objects: ObjectStore, name: str) -> Report:
         if next(objects.list(place), ObjectInfo("", 0, "", 0)).key != place:
             raise NotFound(f"no queue {name}: create it, or correct the name")
         defect = Defect("stray file", place, "only folders of queues belong here")
-    elif not paths.is_name(name):
+    elif not paths.is_queue_name(name):
         defect = Defect("stray file", found.key, f"it is in a folder {name}, and no queue can have this name")
     else:
         count = sum(1 for info in objects.list(paths.meta_folder(name)) if paths.parse_meta(info.key))

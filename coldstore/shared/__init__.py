@@ -7,7 +7,7 @@
     batch          elements as Arrow record batches: check a payload, stamp it, take it apart
     push           one push: a batch, and how it shall be written
     headers        the headers of a batch: reserved names, nulls, sizes
-    json_text      checks that values are JSON, a step at a time
+    json_text      checks that values are JSON, a step at a time; long ones too
     lists          Python lists as Arrow columns, without loading pandas
     null_columns   columns of nulls that take no memory
     results        what verbs answer: receipts, positions, queue and block descriptions

@@ -5,6 +5,7 @@ and a timestamp, and from then on it is an element batch:
 
     offset int64 · timestamp timestamp[us, UTC] · key binary? · value binary|utf8 · headers map<utf8, binary>?
 
+The value of a ledger, the hidden queue of a worker group, is a struct (coldstore.layout.ledger).
 The schema never changes: columns may be added, none may be altered. Nothing here loops over elements in
 Python, except to find the position of a bad element after a whole batch was refused.
 """
@@ -26,11 +27,26 @@ from coldstore.shared.headers import check_header_counts, header_bytes, refuse_n
 from coldstore.shared.json_text import check_json, shown
 from coldstore.shared.null_columns import null_column
 
-Content = Literal["bytes", "text", "json"]
-CONTENTS: Final[tuple[str, ...]] = get_args(Content)
+Content = Literal["bytes", "text", "json", "ledger"]
+CONTENTS: Final = ("bytes", "text", "json")  # that a user may choose; a ledger comes with its group
 
 HEADERS: Final = pa.map_(pa.string(), pa.field("value", pa.binary(), nullable=False))
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+LEDGER_FIELDS: Final = (
+    pa.field("task", pa.int64(), nullable=False),
+    pa.field("count", pa.int32(), nullable=False),
+    pa.field("event", pa.string(), nullable=False),
+    pa.field("state", pa.string()),
+    pa.field("attempt", pa.int32(), nullable=False),
+    pa.field("worker", pa.string()),
+    pa.field("session", pa.string()),
+    pa.field("until", TIMESTAMP),
+    pa.field("expires", TIMESTAMP),
+    pa.field("priority", pa.int32()),
+    pa.field("reason", pa.string()),
+)
+LEDGER_VALUE: Final = pa.struct(LEDGER_FIELDS)
+LEDGER_ROW_BYTES: Final = 64  # about what a row needs in memory
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -53,7 +69,15 @@ def check_content(content: str) -> Content:
     raise InvalidInput(f"content {content!r} is not known: use one of {', '.join(CONTENTS)}")
 
 
+def check_new_content(content: str) -> None:
+    """Refuse what a user may not choose: a ledger comes with its group."""
+    if content not in CONTENTS:
+        raise InvalidInput(f"content {content!r:.40} is not known: use one of {', '.join(CONTENTS)}")
+
+
 def value_type(content: Content) -> pa.DataType:
+    if content == "ledger":
+        return LEDGER_VALUE
     return pa.binary() if content == "bytes" else pa.string()
 
 
@@ -133,7 +157,7 @@ def check_payload(batch: pa.RecordBatch, content: Content) -> pa.RecordBatch:
     """
     batch = check_columns(batch, content)
     if content == "json":
-        for _ in check_json(batch.column(1)):
+        for _ in check_json(batch.column(1), at_once=True):
             pass
     return batch
 
@@ -258,7 +282,10 @@ def _check_sizes(batch: pa.RecordBatch) -> None:
 
 def element_bytes(batch: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Bytes of each element: key, value, and the names and values of its headers."""
-    sizes = lists.numbers(pc.binary_length(batch.column("value")))
+    values = batch.column("value")
+    if pa.types.is_struct(values.type):  # rows of a ledger are of about one size
+        return np.full(batch.num_rows, LEDGER_ROW_BYTES, dtype=np.int64)
+    sizes = lists.numbers(pc.binary_length(values))
     key = batch.column("key")
     if key.null_count < len(key):
         sizes = sizes + lists.numbers(pc.binary_length(key))
@@ -284,13 +311,16 @@ def stamp_each(
     """As `stamp`, with a timestamp for each element."""
     count = batch.num_rows
     offsets = np.arange(first, first + count, dtype=np.int64)
-    text = pa.types.is_string(batch.schema.field("value").type)
+    kind = batch.schema.field("value").type
+    content: Content = (
+        "text" if pa.types.is_string(kind) else "bytes" if pa.types.is_binary(kind) else "ledger"
+    )
     columns = [
         pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(offsets)]),
         pa.Array.from_buffers(TIMESTAMP, count, [None, pa.py_buffer(timestamps_us)]),
         *batch.columns,
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=_ELEMENTS["text" if text else "bytes"])
+    return pa.RecordBatch.from_arrays(columns, schema=_ELEMENTS[content])
 
 
 def elements(batch: pa.RecordBatch | pa.Table) -> Iterator[Element]:

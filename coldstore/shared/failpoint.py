@@ -32,7 +32,13 @@ NAMES: tuple[str, ...] = (
     "seal.started",
     "seal.stored",
     "seal.switched",
-    "catalog.written",
+    "checkpoint.begun",
+    "checkpoint.written",
+    "checkpoint.made",
+    "checkpoint.synced",
+    "checkpoint.renamed",
+    "checkpoint.kept",
+    "checkpoint.older_removed",
     "recovery.scanned",
     "recovery.copied",
     "recovery.switched",
@@ -73,7 +79,10 @@ IMPORT_NAMES: tuple[str, ...] = (
     "import.shown",
 )
 
-_ALL: tuple[str, ...] = (*NAMES, *SHARDING_NAMES, *DELETION_NAMES, *IMPORT_NAMES)
+# Points of a change of a text queue (jjq/textqueue/file.py). They need no server.
+TEXT_NAMES: tuple[str, ...] = ("text.intended", "text.written", "text.variable")
+
+_ALL: tuple[str, ...] = (*NAMES, *SHARDING_NAMES, *DELETION_NAMES, *IMPORT_NAMES, *TEXT_NAMES)
 
 _armed: dict[str, tuple[int, Callable[[str], None]]] = {}
 

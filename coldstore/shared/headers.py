@@ -16,17 +16,30 @@ import pyarrow.compute as pc
 from coldstore.shared import limits, lists
 from coldstore.shared.errors import InvalidInput
 
-RESERVED: Final = "jjq-"  # how names begin that only jjq itself gives
+RESERVED: Final = "jjq-"  # how names begin that only jjq itself gives …
+# … but for the options of a task in worker groups. Their values are decimal numbers in ASCII: seconds, such as b"1.5",
+# and for the priority a whole number. All groups of the queue see them, and history keeps them.
+TASK_OPTIONS: Final = {
+    "delay": "jjq-delay", "ttl": "jjq-ttl", "ttr": "jjq-ttr", "priority": "jjq-priority",
+}  # fmt: skip
+_ALLOWED: Final = frozenset(TASK_OPTIONS.values())
+
+
+def has_reserved(headers: pa.MapArray) -> bool:
+    """Whether there may be a header whose name is reserved: a quick look, which may also find what no element has."""
+    return bool(pc.any(pc.starts_with(headers.keys, RESERVED)).as_py())
 
 
 def refuse_reserved(headers: pa.MapArray) -> None:
     """Refuse what a user may not set: readers rely on it that such a header says what jjq knows."""
-    named = pc.starts_with(headers.keys, RESERVED)
-    if not pc.any(named).as_py():
+    if not has_reserved(headers):
         return
+    allowed = pc.is_in(headers.keys, lists.array(sorted(_ALLOWED), pa.string()))
+    named = pc.and_not(pc.starts_with(headers.keys, RESERVED), allowed)
     position = _first(headers, named)
     if position is not None:
-        name = next(name for name, _ in headers[position].as_py() if name.startswith(RESERVED))
+        names = (name for name, _ in headers[position].as_py() if name not in _ALLOWED)
+        name = next(name for name in names if name.startswith(RESERVED))
         raise InvalidInput(f"element {position}: {is_reserved(name)}", position=position)
 
 

@@ -21,11 +21,14 @@ OFFSET_MAX: Final = 2**63 - 1
 
 # Elements and batches
 ELEMENT_BYTES_MAX: Final = 8 * MIB  # key + value + headers of one element
-BATCH_BYTES_MAX: Final = 16 * MIB
+# A batch holds the largest element in Arrow form, and not more: a message is received, joined and copied as a whole
+# before anything of it can be refused, so what one may hold is what each client can take of everybody's time.
+BATCH_BYTES_MAX: Final = ELEMENT_BYTES_MAX + 256 * KIB
 BATCH_ELEMENTS_MAX: Final = 1_000_000
 HEADERS_MAX: Final = 1_000  # headers of one element
+JSON_DEPTH_MAX: Final = 1_024  # of containers in a value of a JSON queue; the limit of its parser
 COLUMN_BYTES_MAX: Final = 2**31 - 1  # of an Arrow column, whose offsets have 32 bits
-MESSAGE_BYTES_MAX: Final = BATCH_BYTES_MAX + 1 * MIB  # a batch, its framing and its metadata on the wire
+MESSAGE_BYTES_MAX: Final = BATCH_BYTES_MAX + 768 * KIB  # a batch, its framing and its metadata on the wire
 PRODUCER_RECEIPTS_MAX: Final = 64  # pushes of one idempotent producer that may be in flight, and retried
 READ_BATCH_BYTES: Final = 4 * MIB  # what one reply, or one step of a replay, aims at
 
@@ -45,7 +48,7 @@ ROW_GROUP_ELEMENTS_MAX: Final = 131_072
 YOUNG_SECONDS_MAX: Final = 3_600.0  # young blocks are merged at this age even if small
 YOUNG_BLOCKS_MAX: Final = 64  # … or at this count
 SWEEP_GRACE_SECONDS: Final = 86_400.0  # a Spark job may go on reading merged young files for so long
-FINAL_BYTES_MAX: Final = 2 * (BLOCK_BYTES_MAX + BATCH_BYTES_MAX)  # young elements and new ones in one block
+FINAL_BYTES_MAX: Final = 2 * (BLOCK_BYTES_MAX + 16 * MIB)  # young elements and new ones in one block
 BACKUP_BYTES_AHEAD: Final = 256 * MIB  # blocks that a backup holds in memory, or one if it is larger
 METADATA_BYTES_MAX: Final = 64 * KIB
 DELETE_GRACE_SECONDS: Final = 7 * 86_400.0  # a deleted queue can be brought back for so long
@@ -69,6 +72,10 @@ check(ELEMENT_BYTES_MAX <= BATCH_BYTES_MAX, "an element must fit into a batch")
 check(BATCH_BYTES_MAX < MESSAGE_BYTES_MAX, "a batch and its framing must fit into a message")
 check(2 * BLOCK_SHARE_MIN <= BLOCK_SHARE_MAX, "what is too much for one block must fill two")
 check(BLOCK_BYTES_MIN <= BLOCK_BYTES_DEFAULT <= BLOCK_BYTES_MAX, "block sizes contradict")
+check(
+    2 * (BLOCK_BYTES_MAX + BATCH_BYTES_MAX) <= FINAL_BYTES_MAX,
+    "a block that is merged must hold its last batch",
+)
 check(BLOCK_BYTES_MAX + BATCH_BYTES_MAX < 2 * GIB, "a block's values must fit 32-bit Arrow offsets")
 check(BLOCK_SECONDS_MIN <= BLOCK_SECONDS_DEFAULT <= BLOCK_SECONDS_MAX, "block ages contradict")
 check(ROW_GROUP_BYTES <= BLOCK_BYTES_DEFAULT, "a row group must fit into a block")

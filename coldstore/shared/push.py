@@ -26,6 +26,7 @@ class Push(NamedTuple):
     expected_offset: int | None = None  # the push is written only if the queue goes on there
     stage: Stage = "synced"
     serialized: pa.Buffer | None = None  # the payload as one Arrow message, from a caller that has it
+    timeout: float = 0.0  # seconds to wait for room, where a group of the queue is at its capacity
 
     @property
     def plain(self) -> bool:
@@ -50,6 +51,9 @@ class PushTarget(Protocol):
         expected_offset: int | None = None,
         stage: Stage = "synced",
         serialized: pa.Buffer | None = None,
+        timeout: float = 0.0,  # noqa: ASYNC109 - a part of the push, which the store of its queue waits for
     ) -> Receipt:
         """The same as `append`, for a caller that has the arguments and not the value."""
-        return await self.append(Push(queue, payload, producer, sequence, expected_offset, stage, serialized))
+        return await self.append(
+            Push(queue, payload, producer, sequence, expected_offset, stage, serialized, timeout)
+        )

@@ -9,8 +9,9 @@ up. Names are unique within a queue.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, get_args
 
@@ -49,7 +50,7 @@ class Loss:
     queue: str
     ranges: tuple[tuple[int, int], ...]  # offsets from the first up to, not including, the second
     in_doubt: bool  # there may have been more behind the last element that is known
-    cause: str  # of the doubt
+    cause: str  # of the loss or of the doubt; empty if nothing is lost
     next_offset: int  # where the queue goes on
 
     @property
@@ -121,6 +122,8 @@ class SubscriberInfo:
     asleep: bool
     lag: int  # elements between `offset` and the end of the queue
     resolved: Resolved | None = None  # in replies to create and seek
+    # Age of the element at `offset`, as exactly as memory tells; in get and in lists. It grows all the while.
+    lag_seconds: float = field(default=0.0, compare=False)
 
     @property
     def created(self) -> datetime:
@@ -181,3 +184,9 @@ class BlockInfo:
 def queue_part(subscriber: str) -> str:
     """The queue of a subscriber's id, `<queue>/<name>`; of a queue's own name, that name."""
     return subscriber.partition("/")[0]
+
+
+def in_order(names: Iterable[str], after: str, limit: int | None) -> list[str]:
+    """The names that come after `after`, the first `limit` of them; a few of many are not sorted all."""
+    rest = (name for name in names if name > after)
+    return sorted(rest) if limit is None else heapq.nsmallest(limit, rest)

@@ -71,6 +71,14 @@ class Disk(Protocol):
         """Whether `name` is the very file that is open as `file`: not another one, and not gone."""
         ...
 
+    def adopt(self, made: Path, name: str) -> None:
+        """Take a file of this machine, which another program made, in as `name`, which must be new; not synced."""
+        ...
+
+    def stamp(self, name: str) -> tuple[int, ...]:
+        """Changes when another file takes the name, or the content is changed by way of the file system."""
+        ...
+
     def free_bytes(self) -> int: ...
 
 
@@ -161,6 +169,13 @@ class RealDisk:
             return isinstance(file, RealFile) and file.is_at(self._root / name)
         except FileNotFoundError:
             return False
+
+    def adopt(self, made: Path, name: str) -> None:
+        made.rename(self._root / name)
+
+    def stamp(self, name: str) -> tuple[int, ...]:
+        found = os.lstat(self._root / name)
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
     def free_bytes(self) -> int:
         state = os.statvfs(self._root)

@@ -12,7 +12,7 @@ thread at a time drives it; only the preparation of segments runs in the backgro
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Final
@@ -35,7 +35,8 @@ class DiskJournal:
 
     `kinds` are the record kinds that the caller knows; others make `recover` refuse. `background`
     belongs to the journal, which shuts it down. `beside` is a directory outside of the journal's own, where it
-    keeps its bounds; `elsewhere` tells what is known of this journal in a further place.
+    keeps its bounds; `elsewhere` tells what is known of this journal in a further place; `checkpoints` which journals
+    have checkpoints here, and up to which sequence.
     """
 
     in_flight: Final = 1  # a second write would only wait for the first one's fdatasync
@@ -50,6 +51,7 @@ class DiskJournal:
         background: Background | None = None,
         beside: Disk | None = None,
         elsewhere: Callable[[], Extent | None] = lambda: None,
+        checkpoints: Callable[[], Mapping[int, int]] = dict,
     ) -> None:
         if not SEGMENT_BYTES_MIN <= segment_bytes <= SEGMENT_BYTES_MAX or segment_bytes % PAGE_BYTES:
             raise InvalidInput(
@@ -63,12 +65,18 @@ class DiskJournal:
         self._segment_bytes = segment_bytes
         self._chance = chance
         self._elsewhere = elsewhere
+        self._checkpoints = checkpoints
         self._bounds = JournalBounds(beside)
         self._spares = Spares(disk, chance, segment_bytes, background or Thread(), self._bounds)
         self._segments: list[Segment] = []  # that have batches, oldest first
         self._active: SegmentWriter | None = None  # None before recovery and after close
         self._synced_upto = 0
+        self._identity = 0
         self._poison: OSError | None = None
+
+    @property
+    def identity(self) -> int:
+        return self._identity
 
     def recover(self) -> Iterator[JournalBatch]:
         """Yield every live batch in order; the journal may be written once this has ended."""
@@ -76,8 +84,10 @@ class DiskJournal:
         with self._poisoning("recovery"):
             self._disk.make_directory()
             recovery = Recovery(
-                self._disk, self._spares, self._bounds, self._elsewhere(), self._chance, self._kinds
-            )
+                self._disk, self._spares, self._bounds, self._elsewhere(), self._checkpoints(), self._chance,
+                self._kinds,
+            )  # fmt: skip
+            self._identity = recovery.journal
             self.damage = recovery.walk.damage
             yield from recovery.batches()
             self._segments, self._active = recovery.finish()

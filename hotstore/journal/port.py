@@ -89,7 +89,12 @@ class Poisoned(Unavailable):
 
 
 class Journal(Protocol):
-    """Eleven names; an implementation promises all of the above."""
+    """Twelve names; an implementation promises all of the above."""
+
+    @property
+    def identity(self) -> int:
+        """Tells this journal from every other one at the same place; known once `recover` has begun."""
+        ...
 
     @property
     def in_flight(self) -> int:

@@ -17,9 +17,12 @@ A journal record is a kind and a payload. Integers are little-endian.
                was settled. Queue 0: a queue of this name that the journal does not know any more
     FILLED     rows (queue, first, next, time): an operator gave these elements up (placeholders.py). Both kinds
                are written only where something was lost
+    CHECKPOINT one row (begin): here a checkpoint begins (hotstore/checkpoint). With no checkpoint at all, only a
+               journal that is there from `begin` on tells everything
 
-The last record about a queue, subscriber or producer wins, so a checkpoint is nothing but the same
-rows written again, in chunks, while other records go on between them. Kinds are never renumbered.
+The last record about a queue, subscriber or producer wins. Releases before the CHECKPOINT kind wrote their
+checkpoints into the journal: the same rows again, in chunks, while other records went on between them. Kinds are never
+renumbered.
 `queue` and `subscriber` are numbers of this journal, bound to names by QUEUES and SUBSCRIBERS rows.
 """
 
@@ -49,9 +52,14 @@ LEFT: Final = 8
 VALUE: Final = 9
 DOUBTS: Final = 10
 FILLED: Final = 11
+CHECKPOINT: Final = 12
 KINDS: Final = frozenset(
-    {PUSH, POSITIONS, SEALED, QUEUES, SUBSCRIBERS, GONE, PRODUCERS, LEFT, VALUE, DOUBTS, FILLED}
+    {PUSH, POSITIONS, SEALED, QUEUES, SUBSCRIBERS, GONE, PRODUCERS, LEFT, VALUE, DOUBTS, FILLED, CHECKPOINT}
 )
+
+# Elements, and what stands in for lost ones: they are in the journal alone until they are cold. The rest is state, of
+# which a checkpoint has all that was written before it began.
+ELEMENTS: Final = frozenset({PUSH, VALUE, FILLED})
 
 # The standing of a queue, in its row
 SETTLED: Final = 0

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import struct
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from coldstore.shared import failpoint
@@ -58,6 +58,7 @@ class Recovery:
         spares: Spares,
         bounds: JournalBounds,
         elsewhere: Extent | None,
+        checkpoints: Mapping[int, int],
         chance: Chance,
         kinds: Container[int] | None,
     ) -> None:
@@ -71,17 +72,22 @@ class Recovery:
         self._scans = [scan for scan in scans if scan.number not in replaced]
         self._mark = read_mark(disk)
         beside = bounds.read()
-        self._journal = _identity(scans, beside, elsewhere) or new_identity(chance)
-        if elsewhere and elsewhere.closed and not scans and (not beside or beside.synced <= elsewhere.synced):
+        self.journal = _identity(scans, beside, elsewhere, checkpoints) or new_identity(chance)
+        if (
+            elsewhere and elsewhere.closed and not scans and not checkpoints
+            and (not beside or beside.synced <= elsewhere.synced)
+        ):  # fmt: skip
             beside = elsewhere = (
                 None  # all of it is gone, and it is known exactly what that was: see Engine.start
             )
-            self._journal = new_identity(chance)
+            self.journal = new_identity(chance)
         far = elsewhere.synced if elsewhere else 0
-        known = beside or Extent(self._journal, None, 0)
+        known = beside or Extent(self.journal, None, 0)
+        # The batch in which a checkpoint begins is synced before the checkpoint is written.
+        begun = checkpoints[self.journal] + 1 if self.journal in checkpoints else 0
         self._known = dataclasses.replace(
             known,
-            synced=max(known.synced, far, self._mark or 0),
+            synced=max(known.synced, far, self._mark or 0, begun),
             segments=known.segments.difference(replaced),
         )
         self.walk = JournalWalk(self._scans, self._known, kinds)
@@ -127,7 +133,7 @@ class Recovery:
         walk = self.walk
         begin = walk.segments[0].first if walk.segments else walk.next_sequence
         lost = any(damage.kind == "corrupt" for damage in walk.damage)
-        return Extent(self._journal, begin, synced, frozenset(numbers), untold=lost)
+        return Extent(self.journal, begin, synced, frozenset(numbers), untold=lost)
 
     def _sweep(self) -> None:
         """Forget segments that were never finished, and find those to reuse."""
@@ -215,11 +221,18 @@ class Recovery:
             self._disk.sync_directory()
 
 
-def _identity(scans: Sequence[SegmentScan], beside: Extent | None, elsewhere: Extent | None) -> int:
+def _identity(
+    scans: Sequence[SegmentScan],
+    beside: Extent | None,
+    elsewhere: Extent | None,
+    checkpoints: Mapping[int, int],
+) -> int:
     """Whose journal this is, 0 if nothing tells. Raises Conflict if not all that tells says the same."""
     named = {scan.name: scan.header.journal for scan in scans if scan.header and scan.header.journal}
     known = beside.journal if beside else 0
     own = known or next(iter(named.values()), 0)
+    if not own and not scans and len(checkpoints) == 1:
+        own = next(iter(checkpoints))  # all files of the journal are gone, and what it had reached is known
     foreign = sorted(name for name, journal in named.items() if journal != own)
     if foreign:
         raise Conflict(

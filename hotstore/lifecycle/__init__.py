@@ -1,8 +1,7 @@
-"""What happens to queues besides requests: start, seal, checkpoint, departure.
+"""What happens to queues besides requests: start, seal, departure.
 
-    replay           a start builds queues, subscribers and producers from the journal
+    replay           a start builds queues, subscribers and producers from the checkpoint and the journal
     seal             a full or old block becomes a cold block
-    checkpoint       rows that let the journal forget its oldest files
     maintenance      the clock of all this: seals, merges, sweeps, puts readers to sleep
     departure        a queue leaves for another node, or for good
     administration   an operator changes, deletes and brings back a queue

@@ -77,10 +77,10 @@ class Administration:
         if settings.id != queue.settings.id:
             raise Conflict(f"queue {name} is another one by now: look at it again, then decide")
         queue.use(settings)
+        self._registry.changes.queues.add(queue)
         await commit_state(
             self._committer, lambda: [records.rows(records.QUEUES, [queue.row()])], queue=queue
         )
-        self._registry.changed_queues.add(queue)
         self._sealer.seal_due(queue)  # it may be full by the new size
         return queue.info()
 
@@ -137,8 +137,11 @@ class Administration:
             else:
                 await self._departures.stay(queue)
             raise
+        ledgers = [ledger.settings for ledger in self._registry.ledgers_of(name)]
         await self._departures.leave(queue, NotFound(deletion.describe_deletion(marked)))
         failpoint.reach("delete.left")
+        for each in ledgers:  # one that stays is of no queue, and does no harm
+            await self._runner.run(lambda each=each: self._cold.delete_queue(each, wanted, None))  # type: ignore[misc]
         return _answer(marked, marked.deleted or wanted)
 
     async def _retire(self, queue: HotQueue, state: QueueState) -> Retired:
@@ -152,7 +155,15 @@ class Administration:
     async def undelete(self, name: str) -> QueueInfo:
         """Bring a deleted queue back with all that it had; one that is not deleted is left as it is."""
         await self._runner.run(lambda: self._cold.undelete_queue(name))
+        await self._runner.run(lambda: self._undelete_ledgers(name))
         return (await self._registry.queue(name)).info()
+
+    def _undelete_ledgers(self, name: str) -> None:
+        """In a worker thread: the worker groups come back with their queue."""
+        for ledger in self._cold.ledger_names(name):
+            found = self._cold.find(ledger)
+            if found is not None and found.deleted is not None and found.deleted.files == "kept":
+                self._cold.undelete_queue(ledger)
 
 
 def _answer(settings: QueueSettings, deleted: Deleted) -> Deletion:

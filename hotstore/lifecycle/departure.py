@@ -2,7 +2,8 @@
 
     begin   an entry in the journal says LEAVING: what was accepted before is in the same group or in one
             before it, what comes later is refused for certain; new requests wait at the gate
-            everything is sealed; the state is all that the next owner needs besides the cold store
+            everything is sealed, the ledgers of worker groups too; the state is all that the next owner needs
+            besides the cold store
     stay    nothing has happened, but for a pause
     leave   the next owner is named in the queue's shards document, or `queue.json` says that the queue is
             deleted: forget the queue here
@@ -12,6 +13,8 @@ for it, whose it is by now (owners.py).
 """
 
 from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
 
 from coldstore.shared import failpoint
 from coldstore.shared.errors import Fenced, JjqError
@@ -40,6 +43,7 @@ class Departures:
         self._sealer = sealer
         self._blocks = blocks
         self._small_bytes = small_bytes
+        self.end_groups: Callable[[str, JjqError], Awaitable[None]] = _no_groups  # of a queue that is closed
 
     async def begin(self, name: str, why: JjqError) -> tuple[HotQueue, QueueState]:
         """Close the queue and seal all of it. Follow with `stay` or `leave`, whatever happens.
@@ -55,11 +59,17 @@ class Departures:
             await self._sealer.seal(queue)
         if not queue.state.is_open:
             raise Fenced(f"queue {name} is being handed over already: ask again who serves it")
-        queue.state.close()
+        ledgers = [await self._registry.queue(each.name) for each in self._registry.ledgers_of(name)]
+        if not queue.state.is_open or not all(each.state.is_open for each in ledgers):
+            raise Fenced(f"queue {name} is being handed over already: ask again who serves it")
+        for each in (queue, *ledgers):
+            each.state.close()
         try:
-            await commit_state(self._committer, lambda: _bar(queue, why))
+            await self.end_groups(name, why)
+            await commit_state(self._committer, lambda: _bar([queue, *ledgers], self._registry, why))
             failpoint.reach("move.intended")
-            await self._sealer.seal(queue)
+            for each in (*ledgers, queue):
+                await self._sealer.seal(each)
             failpoint.reach("move.sealed")
         except BaseException:
             await self.stay(queue)
@@ -68,27 +78,40 @@ class Departures:
 
     async def stay(self, queue: HotQueue) -> None:
         """Serve it again."""
-        queue.state.stay()
+        queues = [queue, *self._registry.ledgers_of(queue.name)]
+        for each in queues:
+            each.state.stay()
+            self._registry.changes.queues.add(each)
         journalled = False
         try:
-            await commit_state(self._committer, lambda: [records.rows(records.QUEUES, [queue.row()])])
+            await commit_state(
+                self._committer, lambda: [records.rows(records.QUEUES, [each.row() for each in queues])]
+            )
             journalled = True
         finally:
-            queue.state.reopen(journalled=journalled)
+            for each in queues:
+                each.state.reopen(journalled=journalled)
 
     async def leave(self, queue: HotQueue, why: JjqError) -> None:
         """Another node serves it, or it is deleted: forget it. Readers that wait for elements fail with `why`."""
-        number = queue.number
-        for subscriber in self._registry.of(queue).values():
-            self._blocks.leave(subscriber)
-        self._registry.forget(number)
-        queue.end_waits(why)
-        await commit_state(self._committer, lambda: [records.rows(records.LEFT, [[number]])])
+        queues = [queue, *self._registry.ledgers_of(queue.name)]
+        for each in queues:
+            for subscriber in self._registry.of(each).values():
+                self._blocks.leave(subscriber)
+            self._registry.forget(each.number)
+            each.end_waits(why)
+        numbers = [[each.number] for each in queues]
+        await commit_state(self._committer, lambda: [records.rows(records.LEFT, numbers)])
         failpoint.reach("move.left")
 
     def unsure(self, queue: HotQueue) -> None:
         """It cannot be known now whether the queue has left: the next request for it finds out."""
-        queue.state.doubt_owner()
+        for each in (queue, *self._registry.ledgers_of(queue.name)):
+            each.state.doubt_owner()
+
+
+async def _no_groups(_queue: str, _why: JjqError) -> None:
+    return
 
 
 def state_of(queue: HotQueue, registry: Registry) -> QueueState:
@@ -106,7 +129,9 @@ def moved(name: str, to: str) -> Fenced:
     return Fenced(f"queue {name} is served by node {to}: go there", owner=to)
 
 
-def _bar(queue: HotQueue, why: JjqError) -> list[Record]:
-    if queue.state.phase is Phase.CLOSING:  # else it was called off before the group was formed
-        queue.state.leave(why)
-    return [records.rows(records.QUEUES, [queue.row()])]
+def _bar(queues: Sequence[HotQueue], registry: Registry, why: JjqError) -> list[Record]:
+    for queue in queues:
+        if queue.state.phase is Phase.CLOSING:  # else it was called off before the group was formed
+            queue.state.leave(why)
+            registry.changes.queues.add(queue)
+    return [records.rows(records.QUEUES, [queue.row() for queue in queues])]

@@ -19,7 +19,7 @@ from coldstore.shared.results import Loss
 from hotstore.journal import records
 from hotstore.journal.port import Record
 from hotstore.limits import LOST_ELEMENTS_MAX
-from hotstore.queue.holes import extend, reconcile
+from hotstore.queue.holes import NOWHERE, extend, reconcile
 from hotstore.queue.moves import commit_state
 from hotstore.queue.placeholders import Fill
 from hotstore.queue.queue import HotQueue
@@ -48,8 +48,13 @@ class Losses:
             if dry_run or not (lost.ranges or lost.in_doubt):
                 return lost
             now_us = self._clock.now_us()
-            sequence = await commit_state(self._committer, lambda: _records(queue, lost, now_us), queue=queue)
-            self._apply(queue, [Fill(*each, now_us, sequence) for each in lost.ranges])
+
+            def apply(sequence: int) -> None:
+                self._apply(queue, [Fill(*each, now_us, sequence) for each in lost.ranges])
+
+            await commit_state(
+                self._committer, lambda: _records(queue, lost, now_us), queue=queue, done=apply
+            )
             _write_audit(lost, queue.next)
             return lost
 
@@ -72,7 +77,8 @@ class Losses:
             if next_offset > end:
                 ranges.append((end, next_offset))
                 end = next_offset
-        lost = Loss(queue.name, tuple(ranges), queue.state.doubt is not None, queue.state.cause, end)
+        cause = queue.state.cause or (f"elements {NOWHERE}" if ranges else "")
+        lost = Loss(queue.name, tuple(ranges), queue.state.doubt is not None, cause, end)
         if lost.count > LOST_ELEMENTS_MAX:
             raise InvalidInput(
                 f"queue {queue.name}: {lost.count} elements would be given up, at most {LOST_ELEMENTS_MAX} are at once"
@@ -94,7 +100,7 @@ class Losses:
         self._usage.unsealed_bytes += queue.unsealed_bytes - before
         self._registry.blocks_changed(queue)
         queue.wake()
-        self._registry.changed_queues.add(queue)
+        self._registry.changes.queues.add(queue)
         self._registry.sealer.seal_due(queue)
 
 

@@ -15,8 +15,7 @@ from typing import Protocol, TypeVar
 
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import JjqError
-from hotstore.catalog.view import Relational
-from hotstore.lifecycle.checkpoint import Checkpointer
+from hotstore.checkpoint.checkpointer import Checkpointer
 from hotstore.lifecycle.seal import Sealer
 from hotstore.queue.queue import HotQueue
 from hotstore.queue.registry import Registry
@@ -45,7 +44,6 @@ class Parts:
     blocks: HotBlocks
     sealer: Sealer
     checkpointer: Checkpointer
-    relational: Relational
     runner: Runner
     usage: Usage
     free_bytes: Callable[[], int]
@@ -104,8 +102,6 @@ class Maintenance:
         if parts.checkpointer.due():
             await parts.checkpointer.write()
         await parts.checkpointer.trim()
-        if self._every("catalog", self._settings.checkpoint_seconds):
-            await parts.relational.write()
 
     async def _tidy(self) -> None:
         if self._every("sweep", self._settings.sweep_seconds):
@@ -152,13 +148,15 @@ class Maintenance:
         for reader in self._parts.blocks.readers():
             if isinstance(reader, Subscriber) and reader.used < idle:
                 reader.asleep = True
+                self._parts.registry.changes.subscribers.add(reader)
                 self._parts.blocks.leave(reader)
         self._parts.blocks.drop_unread(idle)
 
     def _forget_producers(self) -> None:
         before_us = self._clock.now_us() - int(self._settings.producer_seconds * 1_000_000)
         for queue in self._parts.registry.queues.values():
-            queue.producers.forget_before(before_us)
+            if queue.producers.forget_before(before_us):
+                self._parts.registry.changes.queues.add(queue)
 
     async def _merge(self) -> None:
         for queue in list(self._parts.registry.queues.values()):

@@ -1,25 +1,47 @@
-"""Start: build queues, subscribers and producers from the journal's records, in their order."""
+"""Start: build queues, subscribers and producers from a checkpoint and the journal's records, in their order.
+
+The checkpoint of sequence S has all state that was journalled before S, and perhaps more. So before S only elements are
+taken from the journal, and from S on everything. Without a checkpoint everything is taken: the journal of a new node
+begins with nothing, and that of an earlier release has the rows of its checkpoints in it.
+"""
 
 from __future__ import annotations
+
+import logging
+from itertools import chain
+from typing import Final
 
 from coldstore.layout.queue_settings import QueueSettings
 from coldstore.shared.batch import check_content, payload_schema
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import DataLoss
+from hotstore.checkpoint.recollection import Recollection
 from hotstore.journal import records
 from hotstore.journal.port import Damage, Journal, JournalBatch, StoredRecord
 from hotstore.queue.holes import RECORDS_LOST
 from hotstore.queue.placeholders import Fill
 from hotstore.queue.registry import Registry
-from hotstore.queue.state import Phase
+from hotstore.queue.state import SUBSCRIBERS_LOST, Phase
 from hotstore.write.producers import EarlierPush
+
+log = logging.getLogger("jjq.hotstore")
+
+_SHOWN: Final = 20  # names in one line
 
 
 class JournalReplay:
     """Replays a journal into a registry. Every record is idempotent: the last one about a thing wins."""
 
-    def __init__(self, registry: Registry, clock: Clock) -> None:
+    def __init__(self, registry: Registry, clock: Clock, recollection: Recollection | None = None) -> None:
         self._registry = registry
+        self._recollection = recollection
+        self._recalled = False  # whether there is a checkpoint
+        self._from = 0  # state from this sequence on is replayed
+        self._begin: int | None = None  # as the journal says: see records.CHECKPOINT
+        self._unknown: set[int] = set()  # subscribers that moved, and of which nothing else is known
+        self._causes: dict[int, str] = {}  # of doubts, as the journal says them
+        self.accepted: set[int] = set()  # queues whose loss of subscribers an operator has accepted
+        self.lost = ""  # why subscribers and producers are lost, if they are
         self._now = clock.monotonic()
         self._early: dict[int, list[tuple[records.PushRecord, int]]] = {}
         self._last_batch: dict[int, int] = {}  # the last batch that tells how far a queue went, by its number
@@ -27,8 +49,14 @@ class JournalReplay:
         self.first_sequence: int | None = None
 
     def run(self, journal: Journal) -> None:
-        for batch in journal.recover():
+        batches = journal.recover()
+        first = next(batches, None)  # now the journal knows which one it is
+        recalled = self._recollection.recall(journal.identity) if self._recollection is not None else None
+        self._from, self._recalled = recalled or 0, recalled is not None
+        for batch in chain(() if first is None else (first,), batches):
             self._apply(batch)
+        self._judge_state(journal, recalled)
+        self._settle_twins()
         for queue in list(self._registry.by_number.values()):
             if queue.state.phase is Phase.ARRIVING:
                 self._registry.forget(queue.number)  # it is claimed again when it is asked for
@@ -38,6 +66,56 @@ class JournalReplay:
         for number, pushes in self._early.items():  # of a queue that left, or whose row is lost
             self._registry.nameless[number] = min(sequence for _, sequence in pushes)
 
+    def _judge_state(self, journal: Journal, recalled: int | None) -> None:
+        """Whether what came before the journal's first batch is known."""
+        first = self.first_sequence
+        if recalled is not None and recalled > journal.next_sequence:
+            raise DataLoss(
+                f"the checkpoint goes on at {recalled} of the journal, which ends before {journal.next_sequence}: it "
+                f"is an older copy, or its end was deleted; put the journal back that belongs to the checkpoint"
+            )
+        unusable = self._recollection.unusable if self._recollection is not None else []
+        corrupt = any(damage.kind == "corrupt" for damage in journal.damage)
+        if recalled is not None:  # a damaged journal puts queues in doubt by itself
+            known = first is None or first <= recalled or corrupt
+        elif self._begin is not None:
+            known = (first or 0) <= self._begin
+        else:
+            known = not (unusable and corrupt)
+        if not known:
+            told = "; ".join(unusable) or (
+                "there is none" if recalled is None else "the one that is left is too old"
+            )
+            self.lost = f"{SUBSCRIBERS_LOST} ({told}), and the journal does not go back far enough"
+
+    def _settle_twins(self) -> None:
+        """A queue of which a start without a checkpoint knew nothing got a new number. If the checkpoint is put back,
+        the queue is there twice: the earlier one counts, unless the loss was accepted meanwhile."""
+        registry = self._registry
+        for queue in list(registry.by_number.values()):
+            twin = registry.queues.get(queue.name)
+            if twin is None or twin is queue or Phase.ARRIVING in (twin.state.phase, queue.state.phase):
+                continue
+            if twin.unsealed_bytes or registry.of(twin):
+                log.error(
+                    "DATA_LOSS: queue %s had lost its subscribers, and that was accepted: those of before stay lost",
+                    queue.name,
+                )
+                registry.forget(queue.number)
+            else:
+                registry.forget(twin.number)
+                registry.queues[queue.name] = queue
+
+    def describe_loss(self) -> str:
+        """Which subscribers are affected, as far as that can be known."""
+        known = sorted(subscriber.id for subscriber in self._registry.subscribers.values())
+        shown = ", ".join(known[:_SHOWN]) + (", …" if len(known) > _SHOWN else "")
+        return (
+            f"{self.lost}: the positions of subscribers and the receipts of producers from before are lost. Known are "
+            f"only {len(known)} subscribers ({shown or 'none'}); {len(self._unknown)} others moved since, and their "
+            f"names are lost. The elements are there"
+        )
+
     def _doubt(self, damage: Damage) -> None:
         """Batches are lost. Whose elements were in them shows only by what the journal says of a queue later.
 
@@ -46,7 +124,7 @@ class JournalReplay:
         """
         for queue in self._registry.by_number.values():
             if queue.state.doubt is None and (
-                damage.last is None or self._last_batch[queue.number] <= damage.last
+                damage.last is None or self._last_batch.get(queue.number, self._from) <= damage.last
             ):
                 queue.suspect(RECORDS_LOST)
 
@@ -55,7 +133,10 @@ class JournalReplay:
         if self.first_sequence is None:
             self.first_sequence = batch.sequence
         for record in batch.records:
-            self._apply_record(record, batch.sequence)
+            if batch.sequence >= self._from or record.kind in records.ELEMENTS:
+                self._apply_record(record, batch.sequence)
+            elif record.kind not in records.KINDS:
+                raise _unknown_kind(record.kind)
 
     def _apply_record(self, record: StoredRecord, sequence: int) -> None:
         payload = record.payload
@@ -84,22 +165,27 @@ class JournalReplay:
             case records.LEFT:
                 for (number,) in records.read_rows(payload):
                     self._registry.forget(number)
+            case records.CHECKPOINT:
+                ((self._begin,),) = records.read_rows(payload)
             case unknown:
-                raise DataLoss(
-                    f"the journal has a record of unknown kind {unknown}: start the version that wrote it"
-                )
+                raise _unknown_kind(unknown)
 
     def _push(self, push: records.PushRecord, sequence: int) -> None:
-        self._last_batch[push.queue] = sequence
+        if sequence >= self._from:
+            self._last_batch[push.queue] = sequence
         queue = self._registry.by_number.get(push.queue)
+        if queue is None and sequence < self._from:
+            return  # the checkpoint does not name it: it left, and all of it was sealed before
         if queue is None:
-            # The journal was trimmed up to this push, and the checkpoint that names its queue follows.
+            # In a journal of an earlier release: trimmed up to this push, and the rows that name its queue follow.
             self._early.setdefault(push.queue, []).append((push, sequence))
-            self._registry.reserve(push.queue)
+            self._registry.numbers.reserve(push.queue)
             return
-        for part in push.parts:
-            pushed = EarlierPush(part.sequence, push.first + part.at, part.count, push.timestamp_us)
-            queue.producers.remember(part.producer, pushed)
+        if sequence >= self._from:
+            self._registry.changes.queues.add(queue)
+            for part in push.parts:
+                pushed = EarlierPush(part.sequence, push.first + part.at, part.count, push.timestamp_us)
+                queue.producers.remember(part.producer, pushed)
         queue.last_us = max(queue.last_us, push.timestamp_us)
         if push.first + push.count <= queue.tail.next:
             return  # sealed since, or replayed already
@@ -130,6 +216,10 @@ class JournalReplay:
             subscriber = self._registry.subscribers.get(number)
             if subscriber is not None:
                 subscriber.place(previous, offset)
+                self._registry.changes.subscribers.add(subscriber)
+            else:
+                self._unknown.add(number)
+                self._registry.numbers.reserve(0, number)
 
     def _queues(self, payload: memoryview, sequence: int) -> None:
         for row in records.read_rows(payload):
@@ -153,6 +243,7 @@ class JournalReplay:
                 )
                 queue = self._registry.add_queue(settings, number)
             self._sealed(number, cold_offset)
+            self._registry.changes.stored(queue)
             self._registry.suspects.pop(name, None)
             queue.promised = max(queue.promised, next_)
             queue.last_us = max(queue.last_us, last_us)
@@ -165,6 +256,11 @@ class JournalReplay:
     def _doubts(self, payload: memoryview, sequence: int) -> None:
         for number, name, cause in records.read_rows(payload):
             queue = self._registry.by_number.get(number)
+            if not cause and self._causes.get(number, "").startswith(SUBSCRIBERS_LOST):
+                self.accepted.add(number)
+            self._causes[number] = cause
+            if cause.startswith(SUBSCRIBERS_LOST) and self._recalled:
+                continue  # a checkpoint was put back
             if number == 0 and cause:
                 self._registry.suspects[name] = cause
             elif number == 0:
@@ -192,7 +288,8 @@ class JournalReplay:
             if subscriber is None:
                 subscriber = self._registry.add_subscriber(queue, name, start, clamp, created_us, number)
             subscriber.place(previous, offset)
-            subscriber.asleep, subscriber.stored = asleep, True
+            subscriber.asleep = asleep
+            self._registry.changes.stored(queue, subscribers=[subscriber])
 
     def _gone(self, payload: memoryview) -> None:
         for (number,) in records.read_rows(payload):
@@ -205,3 +302,8 @@ class JournalReplay:
             queue = self._registry.by_number.get(number)
             if queue is not None:
                 queue.producers.restore(producer, receipts)
+                self._registry.changes.queues.add(queue)
+
+
+def _unknown_kind(kind: int) -> DataLoss:
+    return DataLoss(f"the journal has a record of unknown kind {kind}: start the version that wrote it")

@@ -52,6 +52,7 @@ class Sealer:
         self._draining: dict[HotQueue, asyncio.Task[None]] = {}
         self._failures: dict[HotQueue, tuple[int, float]] = {}  # in a row, and when to try again
         self.may_store: Callable[[], None] = lambda: None  # raises if the cold store is another's by now
+        self.on_sealed: Callable[[HotQueue], None] = lambda _queue: None  # the state of a group is kept then
         self.sealed = 0
 
     def seal_due(self, queue: HotQueue) -> None:
@@ -135,6 +136,7 @@ class Sealer:
         self.sealed += 1
         self._registry.blocks_changed(queue)
         failpoint.reach("seal.switched")
+        self.on_sealed(queue)
 
     def _store(self, queue: HotQueue, block: TailBlock) -> pa.RecordBatch | None:
         """In a worker thread: commit the block; one contiguous batch of it if it has readers."""

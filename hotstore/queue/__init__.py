@@ -6,6 +6,7 @@
     subscriber       a named position
     moves            journal entries of positions and of rows of state
     registry         queues and subscribers by name and number; opens a queue once
+    changes          what the next checkpoint must write; the numbers that are given out
     owners           port: which node owns a queue
     arrival          a queue that comes from another node becomes this journal's
     holes            joins the journal's part of a queue with the cold store's, and finds what is missing

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from hotstore.journal import records
 from hotstore.journal.port import Record
 from hotstore.limits import CHECKPOINT_ROWS
+from hotstore.queue.changes import StateChanges
 from hotstore.queue.moves import chunks, commit_state
 from hotstore.queue.owners import QueueState
 from hotstore.queue.queue import HotQueue
@@ -26,6 +27,9 @@ class Home(Protocol):
         self, queue: HotQueue, name: str, start: str, clamp: bool, created_us: int
     ) -> Subscriber: ...
 
+    @property
+    def changes(self) -> StateChanges[HotQueue, Subscriber]: ...
+
 
 async def arrive(home: Home, committer: Committer, queue: HotQueue, state: QueueState) -> None:
     """Take `state` over for `queue`, which is not open yet, and journal all of it."""
@@ -37,18 +41,29 @@ async def arrive(home: Home, committer: Committer, queue: HotQueue, state: Queue
     producers = [
         [queue.number, *row] for name in queue.producers.names() if (row := queue.producers.row(name))
     ]
-    parts = [_subscribers(some) for some in chunks(subscribers)]
-    parts += [records.rows(records.PRODUCERS, some) for some in chunks(producers)]
+    parts = [(_subscribers(some), some) for some in chunks(subscribers)]
+    parts += [(records.rows(records.PRODUCERS, some), []) for some in chunks(producers)]
     if len(subscribers) + len(producers) <= CHECKPOINT_ROWS:
-        await commit_state(committer, lambda: [_row(queue), *parts])
-    else:
-        queue.state.arrive()
-        for part in (_row(queue), *parts):
-            await commit_state(committer, lambda part=part: [part])  # type: ignore[misc]
-        queue.state.settle()
-        await commit_state(committer, lambda: [_row(queue)])
-    for subscriber in subscribers:
-        subscriber.stored = True
+        made = [part for part, _ in parts]
+        await commit_state(
+            committer,
+            lambda: [_row(queue), *made],
+            done=lambda _: home.changes.stored(queue, subscribers=subscribers),
+        )
+        return
+    queue.state.arrive()
+    for part, some in ((_row(queue), []), *parts):
+        await _commit(home, committer, queue, part, some)
+    queue.state.settle()
+    await _commit(home, committer, queue, _row(queue), [])
+
+
+async def _commit(
+    home: Home, committer: Committer, queue: HotQueue, part: Record, subscribers: Sequence[Subscriber]
+) -> None:
+    await commit_state(
+        committer, lambda: [part], done=lambda _: home.changes.stored(queue, subscribers=subscribers)
+    )
 
 
 def _settle(home: Home, queue: HotQueue, row: Sequence[Any]) -> Subscriber:

@@ -9,11 +9,13 @@ from coldstore.queue.cold_queue import ColdQueue
 from coldstore.shared.errors import DataLoss
 from hotstore.queue import placeholders
 from hotstore.queue.queue import HotQueue
+from hotstore.queue.state import DAMAGED_FILES
 from hotstore.queue.tail import TailBlock
 
 log = logging.getLogger("jjq.hotstore")
 
 RECORDS_LOST = "journal records that had been synced are damaged or missing"
+NOWHERE = "were acknowledged but are neither in the journal nor in the cold store"
 JOURNAL_OLDER = "the cold store is ahead of what the journal has: the journal seems to be an older copy"
 
 
@@ -97,7 +99,6 @@ def extend(queue: HotQueue, fills: Sequence[placeholders.Fill]) -> None:
 def hole(name: str, holes: Sequence[tuple[int, int]]) -> DataLoss:
     shown = ", ".join(f"{first}..{next - 1}" for first, next in holes[:5]) + (", …" if len(holes) > 5 else "")
     return DataLoss(
-        f"queue {name}: elements {shown} were acknowledged but are neither in the journal nor in the cold store; see "
-        f"the quarantine folder of the data directory. Reads around them go on, pushes are refused until the files are "
-        f"back or the loss is accepted: jjq queue accept-loss {name}"
+        f"queue {name}: elements {shown} {NOWHERE}. Put the journal's files back ({DAMAGED_FILES}). Reads around them "
+        f"go on, pushes are refused until the files are back or the loss is accepted: jjq queue accept-loss {name}"
     )

@@ -23,13 +23,12 @@ class Moves:
 
     def __init__(self, committer: Committer, changed: Callable[[Subscriber], None]) -> None:
         self._committer = committer
-        self._changed = changed
+        self.changed = changed  # told when a move is durable
         self._rows: dict[int, tuple[int, int, int]] = {}
 
     def note(self, subscriber: Subscriber, previous: int, offset: int) -> None:
         self._rows[subscriber.number] = (subscriber.number, previous, offset)
         self._committer.touch(self)
-        self._changed(subscriber)
 
     def records(self) -> list[Record]:
         rows, self._rows = self._rows, {}
@@ -85,6 +84,7 @@ class MoveEntry:
             self.fail(self._error)
             return
         self._subscriber.durable = (self._previous, self._offset)
+        self._moves.changed(self._subscriber)
         if not self.reply.done():
             self.reply.set_result(None)
 
@@ -104,7 +104,7 @@ class MoveEntry:
 class StateEntry:
     """Rows of state. They are made when the group is formed, so that their order is the journal's."""
 
-    __slots__ = ("_committer", "_error", "_make", "_queue", "_undo", "bytes", "reply")
+    __slots__ = ("_committer", "_done", "_error", "_make", "_queue", "_undo", "bytes", "reply")
 
     def __init__(
         self,
@@ -112,10 +112,12 @@ class StateEntry:
         make: Callable[[], list[Record]],
         undo: Callable[[], None] | None,
         queue: HotQueue | None,
+        done: Callable[[int], None] | None,
     ) -> None:
         self._committer = committer
         self._make = make
         self._undo = undo
+        self._done = done
         self._queue = queue
         self._error: Exception | None = None
         self.bytes = 1_024
@@ -136,7 +138,15 @@ class StateEntry:
     def settle(self, sequence: int) -> None:
         if self._error is not None:
             self.fail(self._error)
-        elif not self.reply.done():
+            return
+        try:
+            if self._done is not None:
+                self._done(sequence)
+        except Exception as error:  # noqa: BLE001 - the other entries of the group must be settled all the same
+            if not self.reply.done():
+                self.reply.set_exception(error)
+            return
+        if not self.reply.done():
             self.reply.set_result(sequence)
 
     def fail(self, error: Exception) -> None:
@@ -151,13 +161,15 @@ async def commit_state(
     make: Callable[[], list[Record]],
     undo: Callable[[], None] | None = None,
     queue: HotQueue | None = None,
+    done: Callable[[int], None] | None = None,
 ) -> int:
     """Journal what `make` returns; gives the journal's sequence number of it. Refused if it is about a
     `queue` that leaves.
 
-    If the write fails, `undo` runs before the next group is formed; the caller gets the error later.
+    If the write fails, `undo` runs before the next group is formed; the caller gets the error later. When it is
+    durable, `done` runs at once: a checkpoint that begins then must find in memory what the journal has.
     """
-    entry = StateEntry(committer, make, undo, queue)
+    entry = StateEntry(committer, make, undo, queue, done)
     committer.submit(entry)
     return await entry.reply
 

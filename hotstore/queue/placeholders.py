@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -66,8 +66,17 @@ def blocks(part: GapPart, fill: Fill, content: Content, timestamp_us: int, now: 
         yield block
 
 
+# What stands in the place of a lost element. In a ledger it is a row about no task.
+_VALUES: Final[dict[Content, Any]] = {
+    "bytes": b"",
+    "text": "",
+    "json": "null",
+    "ledger": {"task": 0, "count": 0, "event": "lost", "attempt": 0},
+}
+
+
 def _chunk(content: Content, accepted_us: int) -> pa.RecordBatch:
-    value: bytes | str = b"" if content == "bytes" else "null" if content == "json" else ""
+    value = _VALUES[content]
     accepted = (_EPOCH + timedelta(microseconds=accepted_us)).isoformat(timespec="seconds")
     rows = _CHUNK_ROWS
     return payload(content, [value] * rows, headers=[{HEADER: accepted.encode()}] * rows)

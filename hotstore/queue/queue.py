@@ -1,14 +1,14 @@
 """A queue on this node: its writer, its unsealed blocks, and those who wait for its next element.
 
-`next` is the first offset that readers cannot see yet; `assigned` runs ahead of it by the groups that
-are on their way into the journal, one on a disk, each in a stage of its own. Only the committer's group
-calls move either, on the event loop.
+`next` is the first offset that readers cannot see yet; `assigned` runs ahead by those on their way into the journal,
+one on a disk, each in a stage of its own. Only the committer's group calls move either, on the event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from coldstore.shared.errors import Conflict, JjqError, NotFound
 from hotstore.journal import records
 from hotstore.journal.port import Record
 from hotstore.port import QueueInfo
+from hotstore.queue.changes import StateChanges
 from hotstore.queue.placeholders import Fill
 from hotstore.queue.state import Lifecycle
 from hotstore.queue.tail import TailBlock
@@ -52,15 +53,14 @@ class SealsBlocks(Protocol):
 class NoSealer:
     """For a registry that only replays a journal: it takes no pushes."""
 
-    def seal_due(self, queue: HotQueue) -> None:
-        return None
+    def seal_due(self, queue: HotQueue) -> None: ...
 
 
 class QueueHome(Protocol):
     """What a queue needs of the registry."""
 
     sealer: SealsBlocks
-    changed_queues: set[HotQueue]
+    changes: StateChanges[HotQueue, Any]
 
 
 class HotQueue:
@@ -84,14 +84,14 @@ class HotQueue:
         self.epoch = 0  # of this node's tenure; 0 where it is the only node
         self.checking = asyncio.Lock()  # held by a push that takes long to check, and by those behind it …
         self.in_line = 0  # … as many as these
-        self.first = 0
-        self.next = 0
+        self.first = self.next = 0
         self.promised = 0  # the journal says that elements before it were acknowledged
         self.tail = TailBlock(0)
         self.sealing: list[TailBlock] = []
         self.producers = Producers()
         self.subscribers = 0  # how many; the registry knows who
         self.fills: list[Fill] = []  # what an operator gave up, and what is not all cold yet
+        self.stored = False  # whether the journal has a row of it
         self.row_chapter: int | None = None  # the file of the journal that has the queue's row
         self.last_us = 0
         self._clock = clock
@@ -101,6 +101,7 @@ class HotQueue:
         self._staged: deque[_Stage] = deque()  # oldest first
         self._readers: set[asyncio.Future[None]] = set()
         self._ended: JjqError | None = None
+        self.on_grown: Callable[[], None] | None = None  # worker groups, which may have takes that wait
         self._cold_waiters: list[tuple[int, PushEntry]] = []
 
     # The writer ---------------------------------------------------------------------------------
@@ -163,8 +164,7 @@ class HotQueue:
         return known
 
     def records(self) -> list[Record]:
-        """What the group that was formed has of this queue. The first push in a file of the journal comes with the
-        queue's row: files may be lost, and what is in the others must not lose its name."""
+        """What the formed group has of this queue; the first in a file of the journal comes with the queue's row."""
         chapter = self._committer.chapter
         if chapter is not None and chapter == self.row_chapter:
             return self._pushes()
@@ -219,7 +219,7 @@ class HotQueue:
             if stage.sequences:
                 self._remember(stage)
             self.wake()
-            self._home.changed_queues.add(self)
+            self._home.changes.queues.add(self)
         if self.is_due:
             self._home.sealer.seal_due(self)
 
@@ -230,8 +230,7 @@ class HotQueue:
                 self.producers.remember(entry.producer, pushed)
 
     def discard(self) -> None:
-        """The group was not written: its offsets were never given out, and no group is staged behind it,
-        or all of them fail as well."""
+        """The group was not written: its offsets were never given out, nor those of groups behind it."""
         self._take_stage()
         self.row_chapter = None  # the row was not written either
 
@@ -245,11 +244,12 @@ class HotQueue:
 
     def wake(self) -> None:
         """Let everyone who waits at this queue look again."""
-        if self._readers:
-            for reader in self._readers:
-                if not reader.done():
-                    reader.set_result(None)
-            self._readers.clear()
+        for reader in self._readers:
+            if not reader.done():
+                reader.set_result(None)
+        self._readers.clear()
+        if self.on_grown is not None:
+            self.on_grown()
 
     async def changed(self) -> None:
         """Wait until elements were added or a subscriber was moved."""

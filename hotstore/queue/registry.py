@@ -1,24 +1,23 @@
 """The queues and subscribers of this node, by name and by the journal's numbers.
 
-A queue that the journal knows is here from the start, with its unsealed elements; its cold side is
-opened when it is first used, so that starting costs nothing for queues that nobody asks for.
+A queue that the journal knows is here from the start, with its unsealed elements. Its cold side is opened at first use.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
-from coldstore.layout.paths import check_name
+from coldstore.layout.paths import check_name, ledger_parts
 from coldstore.layout.queue_settings import QueueSettings
 from coldstore.queue.cold_queue import ColdQueue
 from coldstore.queue.deletion import has_ended
 from coldstore.shared.bounded_dict import BoundedDict
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import DataLoss, Fenced, InvalidInput, JjqError, NotFound
+from coldstore.shared.results import in_order
 from coldstore.shared.single_flight import SingleFlight
 from coldstore.store import ColdStore
 from hotstore.journal import records
@@ -26,6 +25,7 @@ from hotstore.journal.witness import Exposed
 from hotstore.limits import EXPECTED_QUEUES_MAX
 from hotstore.queue import state_document
 from hotstore.queue.arrival import arrive
+from hotstore.queue.changes import JournalNumbers, StateChanges
 from hotstore.queue.holes import RECORDS_LOST, reconcile
 from hotstore.queue.moves import chunks, commit_state
 from hotstore.queue.owners import Alone, Claim, Owners
@@ -63,9 +63,10 @@ class Registry:
         self.subscribers: dict[int, Subscriber] = {}
         self._named: dict[int, dict[str, Subscriber]] = {}  # by queue, then by name
         self.sealer: SealsBlocks = NoSealer()  # the engine sets it; a registry that only replays has none
-        self.changed_queues: set[HotQueue] = set()  # since the catalog was last written; ids in `gone`
-        self.changed_subscribers: set[Subscriber] = set()
-        self.gone: set[str] = set()
+        self.on_arrived: Callable[[HotQueue], Awaitable[None]] = lambda _: asyncio.sleep(0)  # for groups
+        # What the next checkpoint must write.
+        self.changes: StateChanges[HotQueue, Subscriber] = StateChanges()
+        self.numbers = JournalNumbers()
         # Opened before they are this node's.
         self._expected: BoundedDict[str, ColdQueue] = BoundedDict(EXPECTED_QUEUES_MAX)
         # Names that the journal may have lost with what it knew of them; the cause.
@@ -73,24 +74,17 @@ class Registry:
         self._exposed: dict[str, Exposed] = {}  # where the journal is known to have reached, by name
         # Queues of which the journal has elements, but no row: the first batch.
         self.nameless: dict[int, int] = {}
-        self._next_queue = 1
-        self._next_subscriber = 1
 
     # Called by recovery too -----------------------------------------------------------------------
 
     def add_queue(self, settings: QueueSettings, number: int | None = None) -> HotQueue:
-        number = self._next_queue if number is None else number
-        self.reserve(number)
+        number = self.numbers.queue if number is None else number
+        self.numbers.reserve(number)
         queue = HotQueue(number, settings, self._clock, self._committer, self._usage, self)
-        self.changed_queues.add(queue)
-        self.gone.discard(settings.id)
+        self.changes.queues.add(queue)
         self.queues[queue.name] = queue
         self.by_number[number] = queue
         return queue
-
-    def reserve(self, number: int) -> None:
-        """The journal has records of a queue with this number, so no other one may get it."""
-        self._next_queue = max(self._next_queue, number + 1)
 
     def forget(self, number: int) -> None:
         """The queue is not this node's, or the journal does not know of it."""
@@ -100,43 +94,49 @@ class Registry:
         queue.state.end()
         if self.queues.get(queue.name) is queue:
             del self.queues[queue.name]
-        self.changed_queues.discard(queue)
-        self.gone.add(queue.settings.id)
+        self.changes.lose_queue(queue)
         for subscriber in self._named.pop(number, {}).values():
             self.subscribers.pop(subscriber.number, None)
-            self.changed_subscribers.discard(subscriber)
+            self.changes.lose_subscriber(subscriber)
 
     def add_subscriber(
         self, queue: HotQueue, name: str, start: str, clamp: bool, created_us: int, number: int | None = None
     ) -> Subscriber:
-        number = self._next_subscriber if number is None else number
-        self._next_subscriber = max(self._next_subscriber, number + 1)
+        number = self.numbers.subscriber if number is None else number
+        self.numbers.reserve(0, number)
         subscriber = Subscriber(number, name, queue, start, clamp, created_us)
         subscriber.used = self._clock.monotonic()
-        self._named.setdefault(queue.number, {})[name] = subscriber
-        queue.subscribers += 1
-        self.subscribers[number] = subscriber
-        self.changed_subscribers.add(subscriber)
-        self.gone.discard(subscriber.id)
+        self.enter(subscriber)
+        self.changes.subscribers.add(subscriber)
         return subscriber
+
+    def enter(self, subscriber: Subscriber) -> None:
+        queue = subscriber.queue
+        self._named.setdefault(queue.number, {})[subscriber.name] = subscriber
+        queue.subscribers += 1
+        self.subscribers[subscriber.number] = subscriber
 
     def drop_subscriber(self, subscriber: Subscriber) -> None:
         subscriber.deleted = True
         self.subscribers.pop(subscriber.number, None)
-        self.changed_subscribers.discard(subscriber)
-        self.gone.add(subscriber.id)
+        self.changes.lose_subscriber(subscriber)
         named = self.of(subscriber.queue)
         if named.get(subscriber.name) is subscriber:
             del named[subscriber.name]
             subscriber.queue.subscribers -= 1
 
     def blocks_changed(self, queue: HotQueue) -> None:
-        """Its blocks have changed, or are known for the first time: the catalog must update its subscribers."""
-        self.changed_subscribers.update(self.of(queue).values())
+        """Its blocks have changed, or are known for the first time; and how far it is sealed."""
+        self.changes.queues.add(queue)
+        self.changes.blocks.add(queue)
 
     def of(self, queue: HotQueue) -> dict[str, Subscriber]:
         """The subscribers of a queue, by name."""
         return self._named.get(queue.number, {})
+
+    def ledgers_of(self, name: str) -> list[HotQueue]:
+        """The ledgers of the groups that work on a queue."""
+        return [queue for queue in self.queues.values() if queue.name.startswith(f"{name}~")]
 
     # Called by the verbs --------------------------------------------------------------------------
 
@@ -155,10 +155,13 @@ class Registry:
         """The queue may soon become this node's: know its blocks by then, up to those that are yet to come."""
         self._expected[name] = await self._runner.run(lambda: self._cold.open_queue(name))
 
-    async def all(self, after: str = "", limit: int | None = None) -> list[HotQueue]:
-        """Queues by name, those after `after`, opened side by side; one that cannot be opened as the
-        journal knows it."""
-        return await self._opened_all(in_order(self.queues, after, limit))
+    async def all(
+        self, after: str = "", limit: int | None = None, *, ledgers: bool = False
+    ) -> list[HotQueue]:
+        """Queues by name, those after `after`, and ledgers if asked for, opened side by side; one that cannot be
+        opened as the journal knows it."""
+        shown = (name for name in self.queues if ledgers or ledger_parts(name) is None)
+        return await self._opened_all(in_order(shown, after, limit))
 
     async def all_subscribers(self, after: str = "", limit: int | None = None) -> list[Subscriber]:
         """Subscribers of all queues by queue and name, those after the id `after`."""
@@ -204,6 +207,7 @@ class Registry:
             queue = await self.queue(queue_name)
         found = self.of(queue).get(name)
         if found is None:
+            queue.state.check_subscribers_known()
             raise NotFound(f"queue {queue_name} has no subscriber {name}: create it, or correct the name")
         return found
 
@@ -221,16 +225,19 @@ class Registry:
     async def discover(self) -> None:
         """Learn the names of all queues in the cold store: a new node, or one that lost its disk."""
         try:
-            found = await self._runner.run(self._cold.list_queues)
+            found = await self._runner.run(lambda: self._cold.list_queues(ledgers=True))
         except DataLoss:
             found = await self._runner.run(self._readable)
         for settings in [each for each in found if each.state is not None]:
             await self.queue(settings.name)  # brought back by undelete, and its subscribers are not here yet
         fresh = [self._fresh(settings) for settings in found if settings.name not in self.queues]
         for some in chunks(fresh):
-            rows = [queue.row() for queue in some]
-            await commit_state(self._committer, lambda rows=rows: [records.rows(records.QUEUES, rows)])  # type: ignore[misc]
+            await self._store_rows(some)
         await self.store_doubts()
+
+    async def _store_rows(self, queues: list[HotQueue]) -> None:
+        rows = records.rows(records.QUEUES, [queue.row() for queue in queues])
+        await commit_state(self._committer, lambda: [rows], done=lambda _: self.changes.stored(*queues))
 
     def expose(self, exposed: Iterable[Exposed]) -> None:
         """The cold store knows that these queues had reached so far."""
@@ -242,19 +249,23 @@ class Registry:
         said = self._exposed.pop(queue.name, None)
         if said is not None and said.id == queue.settings.id:
             queue.promised = max(queue.promised, said.next)
+            self.changes.queues.add(queue)
 
-    async def suspect_unknown(self) -> None:
-        """Journal records are lost, perhaps with the rows of queues that the journal does not name any more."""
+    async def suspect_unknown(self, cause: str = RECORDS_LOST) -> None:
+        """State is lost, perhaps with the rows of queues that nothing here names any more."""
         names = await self._runner.run(self._cold.queue_names)
-        self.suspects |= {name: RECORDS_LOST for name in names if name not in self.queues}
+        self.suspects |= {name: cause for name in names if name not in self.queues}
+
+    def in_doubt(self) -> list[HotQueue]:
+        return [queue for queue in self.queues.values() if queue.state.doubt is not None]
+
+    def has_lost_subscribers(self) -> bool:
+        """Whether a checkpoint may still be put back, since the loss of one is not accepted by all queues."""
+        return any(queue.state.has_lost_subscribers for queue in self.in_doubt())
 
     async def store_doubts(self) -> None:
         """Make what is suspected durable: it stays until an operator accepts the loss, whatever the journal forgets."""
-        queues = [
-            queue
-            for queue in self.queues.values()
-            if queue.state.doubt is not None and not queue.state.doubt_stored
-        ]
+        queues = [queue for queue in self.in_doubt() if not queue.state.doubt_stored]
         rows = [queue.state.doubt_row(queue.number) for queue in queues]
         rows += [[0, name, cause] for name, cause in self.suspects.items()]
         for some in chunks(rows):
@@ -264,7 +275,7 @@ class Registry:
 
     def hold(self) -> int | None:
         """The first journal batch that is kept for elements without a name, while it is open whose they are."""
-        open_ = self.suspects or any(queue.state.doubt is not None for queue in self.queues.values())
+        open_ = self.suspects or self.in_doubt()
         return min(self.nameless.values(), default=None) if open_ else None
 
     def _fresh(self, settings: QueueSettings, *, earlier: bool = True) -> HotQueue:
@@ -348,6 +359,7 @@ class Registry:
         fresh.state.open()
         if fresh.state.doubt is not None:
             await self.store_doubts()
+        await self.on_arrived(fresh)
         return fresh
 
     async def _confirmed(self, queue: HotQueue) -> HotQueue | None:
@@ -369,18 +381,13 @@ class Registry:
             return await self._gone(queue, error)
         queue.epoch = epoch
         queue.state.confirm()
+        self.changes.queues.add(queue)
         await commit_state(self._committer, lambda: [records.rows(records.QUEUES, [queue.row()])])
         return queue
 
     async def _gone(self, queue: HotQueue, why: JjqError) -> HotQueue | None:
         # All of it was sealed before it changed hands, or was deleted.
-        await commit_state(self._committer, lambda: [records.rows(records.LEFT, [[queue.number]])])
-        self.forget(queue.number)
+        left = records.rows(records.LEFT, [[queue.number]])
+        await commit_state(self._committer, lambda: [left], done=lambda _: self.forget(queue.number))
         queue.end_waits(why)
         return None
-
-
-def in_order(names: Iterable[str], after: str, limit: int | None) -> list[str]:
-    """The names that come after `after`, the first `limit` of them; a few of many are not sorted all."""
-    rest = (name for name in names if name > after)
-    return sorted(rest) if limit is None else heapq.nsmallest(limit, rest)

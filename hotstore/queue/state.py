@@ -26,6 +26,11 @@ from typing import Any, Final
 from coldstore.shared.errors import DataLoss, JjqError, check
 from hotstore.journal import records
 
+# Of files that are gone there is nothing in it; so this is said of damaged ones, and only as a possibility.
+DAMAGED_FILES: Final = (
+    "bytes of damaged ones, if there are any, are in the quarantine folder of the data directory"
+)
+
 
 class Phase(Enum):
     """Where a queue is in its life on this node; see the module's docstring."""
@@ -65,6 +70,10 @@ _RECOVERED: Final = {
     records.ARRIVING: Phase.ARRIVING,
     records.LEAVING: Phase.UNDECIDED,
 }
+
+
+# How a doubt's cause begins if the state of a node is lost, and not elements.
+SUBSCRIBERS_LOST: Final = "no checkpoint could be read"
 
 
 class Lifecycle:
@@ -184,13 +193,30 @@ class Lifecycle:
         self.damage = None
 
     def suspect(self, cause: str, end: int) -> None:
-        """Elements from `end` on may be lost, and it cannot be known how many."""
+        """Elements from `end` on may be lost, and it cannot be known how many; or subscribers and producers are."""
         self.cause = cause
+        if self.has_lost_subscribers:
+            self.doubt = DataLoss(
+                f"queue {self._queue} has its elements, but it has lost subscribers and the receipts of producers: "
+                f"{cause}. Put a checkpoint back from a copy of the data directory and start again; or accept the "
+                f"loss, jjq queue accept-loss {self._queue}, and create its subscribers again, each with the start "
+                f"that is right for it. Until then pushes and unknown subscribers are refused"
+            )
+            return
         self.doubt = DataLoss(
             f"queue {self._queue} may have lost its last elements, from offset {end} on: {cause}. Put the "
-            f"journal's files back, or look into the quarantine folder of the data directory; pushes are refused "
-            f"until the loss is accepted: jjq queue accept-loss {self._queue}"
+            f"journal's files back ({DAMAGED_FILES}); pushes are refused until the loss is accepted: "
+            f"jjq queue accept-loss {self._queue}"
         )
+
+    @property
+    def has_lost_subscribers(self) -> bool:
+        return self.cause.startswith(SUBSCRIBERS_LOST)
+
+    def check_subscribers_known(self) -> None:
+        """Raise the doubt if a subscriber that is not known may be one whose position is lost."""
+        if self.doubt is not None and self.has_lost_subscribers:
+            raise self.doubt.with_traceback(None)
 
     def trust(self) -> None:
         """The loss was accepted."""

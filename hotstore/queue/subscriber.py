@@ -51,7 +51,7 @@ class Subscriber:
             *self.noted, self.asleep,
         ]  # fmt: skip
 
-    def info(self, resolved: Resolved | None = None) -> SubscriberInfo:
+    def info(self, resolved: Resolved | None = None, lag_seconds: float = 0.0) -> SubscriberInfo:
         """For others, who must not see a position that a crash would take back."""
         previous, offset = self.durable
         return SubscriberInfo(
@@ -66,4 +66,5 @@ class Subscriber:
             asleep=self.asleep,
             lag=self.queue.next - offset,
             resolved=resolved,
+            lag_seconds=lag_seconds,
         )

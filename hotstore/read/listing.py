@@ -55,25 +55,7 @@ def _count(firsts: list[int], positions: list[int]) -> list[int]:
 def _info(queue: HotQueue, block: BlockMetadata | TailBlock, blocks: HotBlocks, n: int) -> BlockInfo:
     if isinstance(block, TailBlock):
         return _unsealed(block, "hot-hot" if block is queue.tail else "sealing", n)
-    return _cold(queue, block, blocks, n)
-
-
-def _cold(queue: HotQueue, block: BlockMetadata, blocks: HotBlocks, subscribers: int) -> BlockInfo:
-    return BlockInfo(
-        id=block.first,
-        first_offset=block.first,
-        last_offset=block.last,
-        count=block.count,
-        kind=block.kind,
-        loaded=blocks.find(queue, block.first) is not None,
-        min_timestamp_us=block.min_timestamp_us,
-        max_timestamp_us=block.max_timestamp_us,
-        raw_bytes=block.raw_bytes,
-        stored_bytes=block.stored_bytes,
-        sha256=block.sha256,
-        key=f"queues/{queue.name}/{block.path}",
-        subscribers=subscribers,
-    )
+    return block.info(queue.name, loaded=blocks.find(queue, block.first) is not None, subscribers=n)
 
 
 def _unsealed(block: TailBlock, kind: str, subscribers: int) -> BlockInfo:

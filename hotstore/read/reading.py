@@ -97,7 +97,7 @@ class Reading:
                 (subscriber.durable[1], rows) if durable else self._range(subscriber, position, rows)
             )
             if start < queue.next:
-                batch = self._at_hand(queue, start, most, subscriber, READ_BATCH_BYTES)
+                batch = self.at_hand(queue, start, most, subscriber, READ_BATCH_BYTES)
                 if batch is not None:
                     return Popped(batch, start, start + batch.num_rows)
                 await self._blocks.get(queue, start, subscriber)
@@ -117,7 +117,7 @@ class Reading:
             f"but the request says {position}: another reader or a seek moved it; get it and go on from there"
         )
 
-    def _at_hand(
+    def at_hand(
         self, queue: HotQueue, start: int, rows: int, reader: object, gather_bytes: int
     ) -> pa.RecordBatch | None:
         """What is in memory; up to `gather_bytes` of separate pushes are copied together."""
@@ -144,7 +144,7 @@ class Reading:
                     await queue.changed()
                     continue
                 rows = _ALL_ROWS if end is None else end - position
-                batch = self._at_hand(
+                batch = self.at_hand(
                     queue, position, min(rows, queue.next - position), reader, TAIL_READ_BYTES
                 )
                 if batch is None:

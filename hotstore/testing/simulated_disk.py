@@ -15,11 +15,12 @@ import errno
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Literal
 
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
-from hotstore.journal.disk import File
+from hotstore.journal.disk import File, write_all
 from hotstore.journal.port import Buffer
 
 SECTOR_BYTES: Final = 512
@@ -199,6 +200,18 @@ class SimDisk:
 
     def leads_to(self, name: str, file: File) -> bool:
         return isinstance(file, SimFile) and file.is_one(self._live.get(name))
+
+    def adopt(self, made: Path, name: str) -> None:
+        """A file that another program made is here as if written a moment ago: nothing of it is durable."""
+        data = made.read_bytes()
+        file = self.open(name, create=True)
+        write_all(file, 0, [data], len(data))
+        file.close()
+        made.unlink()
+
+    def stamp(self, name: str) -> tuple[int, ...]:
+        inode = self._inode(name)
+        return id(inode), len(inode.cache)
 
     def free_bytes(self) -> int:
         return max(0, self.capacity_bytes - sum(len(inode.cache) for inode in self._live.values()))

@@ -3,6 +3,7 @@
     push         one push on its way: offsets, the reply, and the shorter check of a single value
     admission    room for a push in memory and in the journal, or a refusal before anything is written
     committer    gathers all waiting entries, of all queues, into one journal write and one sync
+    disk_pace    whether the disk is quick enough to be waited for on the event loop
     in_flight    several groups at once, for a journal that is far away
     producers    the last pushes of each producer, so that a retry gets the first receipt again
 

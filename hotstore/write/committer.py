@@ -13,7 +13,7 @@ everything after it, in flight or not, is refused until the process starts anew,
 proves nothing.
 
 A small group is written on the event loop itself while the disk is quick: handing it to a thread and
-back costs as much as the write. A disk that stalls gets its thread until it is quick again (`_Pace`), and
+back costs as much as the write. A disk that stalls gets its thread until it is quick again (disk_pace.py), and
 so does a large group: the loop takes in what comes meanwhile. A caller that is alone does not even wait
 for the loop to come round. After `_ALONE` immediate writes, the committer yields once so that others can join.
 """
@@ -31,12 +31,11 @@ from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Exhausted, Unavailable
 from coldstore.shared.limits import KIB
 from hotstore.journal.port import Journal, Poisoned, Record
+from hotstore.write.disk_pace import DiskPace
 from hotstore.write.in_flight import Entry, Group, GroupsInFlight
 
 T = TypeVar("T")
 
-_QUICK_SECONDS: Final = 0.001
-_WEIGHT: Final = 1 / 8  # of the last write in the average
 _SMALL_BYTES: Final = 16 * KIB  # of a group that may be written on the event loop
 _FRAME_BYTES: Final = 2 * KIB  # that an entry may need beside its own: at most, in all but odd cases
 _ALONE: Final = 8  # entries that go without a look at who else is ready, once a look found nobody
@@ -48,59 +47,16 @@ class Source(Protocol):
     def records(self) -> list[Record]: ...
 
 
-class _Pace:
-    """Whether the disk is quick enough to be waited for on the event loop: on the average of small writes.
-
-    Not whether the last one was slow: on a shared disk one is now and then, which says nothing of the next.
-    """
-
-    def __init__(self) -> None:
-        self._average = 8 * _QUICK_SECONDS  # not before it has shown to be
-
-    def note(self, seconds: float) -> None:
-        self._average += (seconds - self._average) * _WEIGHT
-
-    @property
-    def quick(self) -> bool:
-        return self._average < _QUICK_SECONDS
-
-
 class Committer:
     """The only user of the journal once recovery is over."""
 
     # Without slots, Python is slower at the attributes of an instance with so many.
     __slots__ = (
-        "_alone",
-        "_begin_soon",
-        "_busy",
-        "_calls",
-        "_clock",
-        "_closing",
-        "_due",
-        "_group_bytes_max",
-        "_groups_in_flight",
-        "_idle",
-        "_inbox",
-        "_journal",
-        "_loop",
-        "_notify_written",
-        "_on_poison",
-        "_pace",
-        "_seconds",
-        "_several",
-        "_sources",
-        "_thread",
-        "_threaded",
-        "_timer",
-        "_work",
-        "chapter",
-        "every_seconds",
-        "forming",
-        "groups",
-        "pending_bytes",
-        "poisoned",
-        "settling",
-        "synced_bytes",
+        "_alone", "_begin_soon", "_busy", "_calls", "_clock", "_closing", "_crowded", "_due",
+        "_group_bytes_max", "_groups_in_flight", "_idle", "_inbox", "_journal", "_loop",
+        "_notify_written", "_on_poison", "_pace", "_seconds", "_several", "_sources", "_thread",
+        "_threaded", "_timer", "_work", "chapter", "every_seconds", "forming", "groups", "pending_bytes",
+        "poisoned", "settling", "synced_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -113,7 +69,7 @@ class Committer:
         self._several = limit > 1
         self._groups_in_flight = GroupsInFlight(journal, clock, limit)
         self._group_bytes_max = group_bytes_max // limit  # groups in flight together share the bytes of one
-        self._pace = _Pace()
+        self._pace = DiskPace()
         self._inbox: deque[Entry] = deque()
         self._sources: dict[Source, None] = {}
         self._calls: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
@@ -122,6 +78,7 @@ class Committer:
         self._alone = 0  # how many entries may go at once, as nobody else was there of late
         self._begin_soon = False
         self._notify_written = False
+        self._crowded = False  # an entry of the group that is being formed is that of several callers
         self._closing = False
         # Groups begin no quicker after one another than this: for a journal whose writes have a price. One that
         # is full begins at once: it would not become larger, nor cheaper.
@@ -181,6 +138,10 @@ class Committer:
         """Called by an entry's `prepare`: tell this group when it is written, before it is synced."""
         self._notify_written = True
 
+    def want_company(self) -> None:
+        """Called by an entry's `prepare`: several callers wait for it, so the next entry waits for others, too."""
+        self._crowded = True
+
     async def call(self, work: Callable[[], T]) -> T:
         """Run `work` on the journal between two appends, off the event loop. A journal that takes several groups
         may be syncing earlier ones meanwhile."""
@@ -236,12 +197,13 @@ class Committer:
     def _commit_group(self) -> None:
         looked = not self._alone
         group = self._form()
-        alone = len(group.entries) == 1
+        alone = len(group.entries) == 1 and not self._crowded
+        self._crowded = False
         if looked or not alone:
             self._alone = _ALONE if alone else 0
         if not self._several:
             self.chapter = self._journal.chapter(group.bytes + _FRAME_BYTES * (len(group.entries) + 8))
-        records = [record for source in self._sources for record in source.records()]
+        records = [record for source in list(self._sources) for record in source.records()]
         self._sources.clear()
         notify, self._notify_written = self._notify_written, False
         if self._several:

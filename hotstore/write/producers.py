@@ -44,6 +44,8 @@ class Producers:
 
     def __init__(self) -> None:
         self._known: BoundedDict[str, deque[EarlierPush]] = BoundedDict(PRODUCERS_MAX)
+        self._changed: set[str] = set()  # since the last checkpoint
+        self._dropped: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._known)
@@ -75,16 +77,29 @@ class Producers:
     def remember(self, producer: str, pushed: EarlierPush) -> None:
         known = self._known.use(producer)  # the order is that of the last push
         if known is None:
+            self._make_room()
             known = self._known[producer] = deque(maxlen=PRODUCER_RECEIPTS_MAX)
-        if known and pushed.sequence != known[-1].sequence + 1:
+        elif pushed.first <= known[-1].first:
+            return  # a checkpoint had it already, and the journal is replayed: offsets only grow
+        elif pushed.sequence != known[-1].sequence + 1:
             known.clear()  # the producer was forgotten and began anew
         known.append(pushed)
+        self._changed.add(producer)
+
+    def _make_room(self) -> None:
+        if len(self._known) >= PRODUCERS_MAX:
+            self._drop(next(iter(self._known)))
+
+    def _drop(self, producer: str) -> None:
+        self._known.pop(producer)
+        self._changed.discard(producer)
+        self._dropped.add(producer)
 
     def forget_before(self, timestamp_us: int) -> list[str]:
         """Drop producers whose last push is older; returns their names."""
         old = [name for name, known in self._known.items() if known[-1].timestamp_us < timestamp_us]
         for name in old:
-            self._known.pop(name)
+            self._drop(name)
         return old
 
     def names(self) -> list[str]:
@@ -99,9 +114,23 @@ class Producers:
         """Take a row of a checkpoint; what was pushed in the very group that wrote it is newer, and stays."""
         row = [EarlierPush(*receipt) for receipt in receipts]
         newer = [pushed for pushed in self._known.pop(producer) or () if pushed.first > row[-1].first]
+        self._make_room()
         self._known[producer] = deque(row, maxlen=PRODUCER_RECEIPTS_MAX)
+        self._changed.add(producer)
         for pushed in newer:
             self.remember(producer, pushed)
+
+    def take_changes(self, *, whole: bool) -> tuple[list[list[Any]], list[str]]:
+        """Rows of the producers that pushed since this was last asked (`whole`: of all), and who is forgotten since."""
+        names = self.names() if whole else [*self._changed]
+        dropped = [name for name in self._dropped if name not in self._known]
+        self.forget_changes()
+        return [row for name in names if (row := self.row(name))], dropped
+
+    def forget_changes(self) -> None:
+        """What there is now is in a checkpoint."""
+        self._changed.clear()
+        self._dropped.clear()
 
 
 async def check_retry(

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, Protocol
 
 import pyarrow as pa
 
-from coldstore.shared.batch import Content, payload_schema
+from coldstore.shared.batch import Content, check_columns, payload_bytes, payload_schema
+from coldstore.shared.errors import InvalidInput
 from coldstore.shared.json_text import check_json
-from coldstore.shared.limits import ELEMENT_BYTES_MAX, KIB
+from coldstore.shared.limits import ELEMENT_BYTES_MAX, KIB, OFFSET_MAX
 from coldstore.shared.push import Push
+from hotstore.groups.options import check_options
 from hotstore.journal.records import MESSAGE_BYTES
-from hotstore.port import Receipt, Stage
-from hotstore.write.producers import EarlierPush
+from hotstore.port import STAGES, Receipt, Stage
+from hotstore.write.producers import EarlierPush, check_identity
 
 SMALL_BYTES: Final = 16 * KIB  # payloads below are gathered into one record; copying larger ones costs more
 _BYTES_SCHEMA: Final = payload_schema("bytes")
@@ -46,8 +48,8 @@ class PushEntry:
     """An entry of the committer. `first` is negative until, and unless, offsets are assigned."""
 
     __slots__ = (
-        "_columns", "_refusal", "_reply", "bytes", "error", "expected", "first", "on_settled", "payload",
-        "producer", "queue", "receipt", "sequence", "stage", "timestamp_us", "twin", "value",
+        "_columns", "_refusal", "_reply", "bytes", "error", "expected", "first", "on_settled", "options", "payload",
+        "producer", "queue", "receipt", "sequence", "stage", "timeout", "timestamp_us", "twin", "value",
     )  # fmt: skip
 
     def __init__(
@@ -56,7 +58,7 @@ class PushEntry:
         push: Push,
         value: bytes | None = None,
     ) -> None:
-        _, payload, self.producer, self.sequence, self.expected, self.stage, serialized = push
+        _, payload, self.producer, self.sequence, self.expected, self.stage, serialized, self.timeout = push
         self.queue = queue
         self.payload = payload
         self.value = value  # of the only element, if it has nothing else
@@ -67,8 +69,9 @@ class PushEntry:
             self.bytes = serialized.size
         elif (size := payload.get_total_buffer_size()) < SMALL_BYTES:  # likely to be gathered with others
             self.bytes = size + MESSAGE_BYTES
-        else:
-            self.bytes = self.columns.size
+        else:  # it is serialized when it is written: until then it may wait for long
+            self.bytes = payload_bytes(payload)
+        self.options: frozenset[str] = frozenset()  # that its elements have for worker groups
         self.first = -1
         self.timestamp_us = 0
         self.error: Exception | None = None  # why nothing is written for it
@@ -116,6 +119,10 @@ class PushEntry:
         self._leave()
         self.refuse(error)
 
+    def give_up(self) -> None:
+        """It was never given to a queue: only the room that was admitted for it is free again."""
+        self._leave()
+
     def _leave(self) -> None:
         if self.on_settled is not None:
             self.on_settled(self.bytes)
@@ -146,6 +153,41 @@ class PushEntry:
         return self._reply
 
 
+class PushQueue(QueueWriter, Protocol):
+    """What the checks of a push need of its queue."""
+
+    name: str
+    content: Content
+
+
+def check_push(queue: PushQueue, push: Push) -> PushEntry:
+    """The entry of a push that may be written; else raise what is wrong with it."""
+    _, payload, producer, sequence, expected_offset, stage, *_ = push
+    if stage not in STAGES:
+        raise InvalidInput(f"stage {stage!r} is not known: use one of {', '.join(STAGES)}")
+    if producer is not None or sequence is not None:
+        check_identity(producer, sequence)
+    value = only_value(payload, queue.content)
+    if value is None:
+        if queue.content == "ledger":
+            raise InvalidInput(f"{queue.name} is the ledger of a group: only the group writes it")
+        checked = check_columns(payload, queue.content)
+        if checked is not payload:
+            push = push._replace(payload=checked, serialized=None)
+    if expected_offset is not None and not 0 <= check_whole("expected_offset", expected_offset) <= OFFSET_MAX:
+        raise InvalidInput(f"expected_offset must not be negative, not {expected_offset}")
+    entry = PushEntry(queue, push, value)
+    if value is None:
+        entry.options = check_options(entry.payload.column(2))
+    return entry
+
+
+def check_whole(what: str, number: int) -> int:
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise InvalidInput(f"{what} must be a whole number, not {number!r:.60}")
+    return number
+
+
 def only_value(batch: pa.RecordBatch, content: Content) -> bytes | None:
     """The value of a valid payload of one element of bytes without key and headers: a shorter way than `check_payload`.
 
@@ -164,22 +206,38 @@ def only_value(batch: pa.RecordBatch, content: Content) -> bytes | None:
     return value if value is not None and len(value) <= ELEMENT_BYTES_MAX else None
 
 
-async def submit_json(
-    line: CheckLine, entry: PushEntry, submit: Callable[[PushEntry], Awaitable[None]]
-) -> None:
-    """Submit a push to a JSON queue when its values are checked; raises at the first that is not JSON.
+class JsonChecks:
+    """Checks the values of pushes to JSON queues; raises at the first that is not JSON.
 
-    A large batch is checked in steps, so that others work meanwhile. Pushes to the same queue stay behind it, in order.
+    A large batch is checked in steps, so that others work meanwhile: one step in each round of the loop, however many
+    queues are pushed to.
     """
-    steps = check_json(entry.payload.column(1))
-    if not line.in_line and next(steps, _CHECKED) is _CHECKED:
-        await submit(entry)
-        return
-    line.in_line += 1
-    try:
-        async with line.checking:
-            for _ in steps:
-                await asyncio.sleep(0)
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()  # fair: whoever waits longest is next
+
+    async def check(self, entry: PushEntry) -> None:
+        await self._finish(check_json(entry.payload.column(1)))
+
+    async def submit(
+        self, line: CheckLine, entry: PushEntry, submit: Callable[[PushEntry], Awaitable[None]]
+    ) -> None:
+        """Submit a push when its values are checked. Pushes to the same queue stay behind it, in order."""
+        steps = check_json(entry.payload.column(1))
+        if not line.in_line and next(steps, _CHECKED) is _CHECKED:
             await submit(entry)
-    finally:
-        line.in_line -= 1
+            return
+        line.in_line += 1
+        try:
+            async with line.checking:
+                await self._finish(steps)
+                await submit(entry)
+        finally:
+            line.in_line -= 1
+
+    async def _finish(self, steps: Iterator[None]) -> None:
+        while True:
+            async with self._turn:
+                if next(steps, _CHECKED) is _CHECKED:
+                    return
+                await asyncio.sleep(0)

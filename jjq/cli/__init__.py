@@ -5,6 +5,9 @@
     connection   options that every client command has, and the client that they ask for
     output       tables, JSON, sizes, times, questions and the progress bar
     queues/      commands of users: queues, subscribers, elements, pipelines
+    groups/      commands of workers: groups and their tasks
+    text/        commands for text queues, which are files
+    sqew/        the command `sqew`, with a face of its own
     operate/     commands of operators: servers, nodes, shards, backups, verification
 
 A word list enters (`sys.argv`), an exit code leaves. Results go to standard output; everything that is no

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +14,9 @@ from coldstore.shared.errors import InvalidInput
 from jjq.limits import CALL_SECONDS, PORT
 
 if TYPE_CHECKING:
+    from coldstore.objects.settings import S3Settings
     from jjq.blocking import Client
-    from jjq.client.blocking_operator import BlockingOperator
+    from jjq.client.blocking_operator import BlockingKeys, BlockingOperator
     from jjq.remote.settings import ClientTls
 
 _GROUP = "Connection"
@@ -43,17 +45,37 @@ class Connection:
     tls_key: Annotated[Path | None, Parameter(env_var=["JJQ_CLIENT_KEY", "JJQ_TLS_KEY"], group=_GROUP)] = None
     """PEM file of our certificate's key."""
 
+    key: Annotated[str | None, Parameter(name=["--key", "--access-key"], env_var="JJQ_KEY", group=_GROUP)] = (
+        None
+    )
+    """Key for a server that wants one. Better as JJQ_KEY: others on this machine can read a command line."""
+
+    transport: Annotated[str, Parameter(env_var="JJQ_TRANSPORT", group=_GROUP)] = "grpc"
+    """How single calls travel: grpc, websocket, or auto. A second connection does not pay for one command."""
+
     def open(self) -> Client:
         """A client; use it as a context manager."""
         from jjq.blocking import connect
 
-        return connect(self.server, timeout=self._timeout, tls=self.tls())
+        return connect(
+            self.server, timeout=self._timeout, tls=self.tls(), key=self._secret, transport=self.transport
+        )
 
     def operator(self) -> AbstractContextManager[BlockingOperator]:
         """An operator of the cluster."""
         from jjq.client.blocking_operator import operator
 
-        return operator(self.server, timeout=self._timeout, tls=self.tls())
+        return operator(self.server, timeout=self._timeout, tls=self.tls(), key=self._secret)
+
+    def keys(self) -> AbstractContextManager[BlockingKeys]:
+        """The keys of the servers."""
+        from jjq.client.blocking_operator import keys
+
+        return keys(self.server, timeout=self._timeout, tls=self.tls(), key=self._secret)
+
+    @property
+    def _secret(self) -> str | None:
+        return self.key or None
 
     def tls(self) -> ClientTls | None:
         """How to talk to it; None: in the open."""
@@ -70,7 +92,30 @@ class Connection:
         return self.timeout
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class PushConnection(Connection):
+    """The same for a command whose --key is the key of elements."""
+
+    key: Annotated[str | None, Parameter(name="--access-key", env_var="JJQ_KEY", group=_GROUP)] = None
+    """Key for a server that wants one. Better as JJQ_KEY: others on this machine can read a command line."""
+
+
 HERE = Connection()
+
+
+def s3_settings(endpoint: str | None, region: str | None, keys: str = "JJQ_S3") -> S3Settings:
+    """How S3 is reached. Keys are in the variables <keys>_ACCESS_KEY and <keys>_SECRET_KEY, as for `jjq serve`, and no
+    flags: others would see them in the list of processes."""
+    from coldstore.objects.settings import S3Settings
+
+    return S3Settings(
+        endpoint=endpoint,
+        region=region,
+        access_key=os.environ.get(f"{keys}_ACCESS_KEY"),
+        secret_key=os.environ.get(f"{keys}_SECRET_KEY"),
+    )
+
 
 Json = Annotated[bool, Parameter(name="--json", negative=())]
 AsJson = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON, for programs.")]

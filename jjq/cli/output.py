@@ -14,7 +14,6 @@ from typing import Any, Final, Protocol
 import orjson
 
 from coldstore.shared.clock import Clock, SystemClock
-from jjq import arguments
 
 LINE_SECONDS: Final = 5.0  # between two lines of progress; work that is over sooner prints none
 _CLOCK: Final = SystemClock()
@@ -97,6 +96,8 @@ def bytes_text(count: int | None) -> str:
 
 def parse_size(text: str | None, what: str) -> int | None:
     """Bytes of a size as people write it: 65536, 64KiB, 1.5GiB. None where nothing was given."""
+    from jjq import arguments  # it loads Arrow, which most commands can do without
+
     return None if text is None else arguments.size(what, text)
 
 

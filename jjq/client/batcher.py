@@ -17,9 +17,8 @@ import pyarrow as pa
 
 from coldstore.shared.batch import payload
 from coldstore.shared.errors import Conflict, InvalidInput, JjqError
-from coldstore.shared.headers import RESERVED, is_reserved
+from coldstore.shared.headers import RESERVED, TASK_OPTIONS, is_reserved
 from coldstore.shared.limits import (
-    BATCH_BYTES_MAX,
     BATCH_ELEMENTS_MAX,
     ELEMENT_BYTES_MAX,
     KIB,
@@ -32,7 +31,11 @@ from jjq.client.payload import advice_for
 Value = bytes | bytearray | memoryview | str
 Headers = Mapping[str, bytes | str]
 
-_OVERHEAD_BYTES = 64  # what an element costs in memory beside its own bytes
+_OPTIONS = frozenset(TASK_OPTIONS.values())  # reserved names that a user may give
+_OVERHEAD_BYTES = (
+    64  # what an element costs in memory beside its own bytes, and more than it adds to a message …
+)
+_HEADER_BYTES = 16  # … and each of its headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +59,8 @@ class ProducerSettings:
                 f"batch_elements must be 1 to {BATCH_ELEMENTS_MAX}",
             ),
             (
-                KIB <= self.batch_bytes <= BATCH_BYTES_MAX // 2,
-                f"batch_bytes must be 1024 to {BATCH_BYTES_MAX // 2}",
+                KIB <= self.batch_bytes <= ELEMENT_BYTES_MAX,
+                f"batch_bytes must be 1024 to {ELEMENT_BYTES_MAX}",
             ),
             (1 <= self.in_flight <= most, f"in_flight must be 1 to {most}, not {self.in_flight}"),
             (
@@ -164,12 +167,13 @@ class Batcher:
         self, value: Value, key: Value | None, headers: Headers | None
     ) -> tuple[ProducerBatch, int] | None:
         """Where the push is now, or None if there is no room for it yet."""
-        size = _OVERHEAD_BYTES + (len(value) if type(value) is bytes else _size(value))
+        size = len(value) if type(value) is bytes else _size(value)
         labelled = key is not None or headers is not None
         if labelled:
             size += _label_size(key, headers)
         if size > ELEMENT_BYTES_MAX:
             _refuse_size(size)
+        size += _OVERHEAD_BYTES if headers is None else _OVERHEAD_BYTES + _HEADER_BYTES * len(headers)
         with self.lock:
             held = self._bytes + size
             if held > self._settings.memory_bytes and self._bytes:
@@ -292,13 +296,13 @@ def _label_size(key: Value | None, headers: Headers | None) -> int:
             raise InvalidInput(f"headers are a mapping of names to bytes, not {type(headers).__name__}")
         size += sum(_size(name) + _size(value) for name, value in headers.items())
         for name in headers:
-            if isinstance(name, str) and name.startswith(RESERVED):
+            if isinstance(name, str) and name.startswith(RESERVED) and name not in _OPTIONS:
                 raise InvalidInput(f"the element cannot be pushed: {is_reserved(name)}")
     return size
 
 
 def _refuse_size(size: int) -> None:
     raise InvalidInput(
-        f"the element has {size - _OVERHEAD_BYTES} bytes; at most {ELEMENT_BYTES_MAX} are allowed (store a larger "
+        f"the element has {size} bytes; at most {ELEMENT_BYTES_MAX} are allowed (store a larger "
         f"object elsewhere and push its address)"
     )

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 from coldstore.shared.errors import JjqError
 from jjq.client.loop_thread import Portal, portal
 from jjq.limits import MOVES_MAX
-from jjq.remote.operator import RemoteOperator
+from jjq.remote.operate.keys import RemoteKeys
+from jjq.remote.operate.operator import RemoteOperator
 from jjq.remote.settings import ClientTls, RemoteSettings
-from jjq.wire.services import OPERATOR
+from jjq.wire.services import KEYS, OPERATOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from jjq.access.quotas import Quota
+    from jjq.remote.operate.keys import CreatedKey, KeyInfo
     from sharding.ports import Move, NodeState, Plan, Shard, Takeover
 
 
@@ -68,11 +71,48 @@ class BlockingOperator:
         return self._portal.run(self._made.split(queue, parts, dry_run=dry_run))
 
 
+class BlockingKeys:
+    """The keys of the servers: each verb is the asynchronous one, run by the portal."""
+
+    def __init__(self, made: RemoteKeys, runs_on: Portal) -> None:
+        self._made = made
+        self._portal = runs_on
+
+    def create(self, name: str, scopes: Sequence[str], quota: Quota) -> CreatedKey:
+        return self._portal.run(self._made.create(name, scopes, quota))
+
+    def list(self) -> list[KeyInfo]:
+        return self._portal.run(self._made.list())
+
+    def revoke(self, number: str) -> None:
+        self._portal.run(self._made.revoke(number))
+
+
 @contextmanager
-def operator(servers: str, *, timeout: float, tls: ClientTls | None = None) -> Iterator[BlockingOperator]:
+def keys(
+    servers: str, *, timeout: float, tls: ClientTls | None = None, key: str | None = None
+) -> Iterator[BlockingKeys]:
+    """The keys of any of the servers: they share them."""
+    runs_on = portal()
+    settings = RemoteSettings(timeout, tls, direct=False, service=KEYS, key=key)
+
+    async def make() -> RemoteKeys:
+        return RemoteKeys(servers, settings)
+
+    made = runs_on.run(make())
+    try:
+        yield BlockingKeys(made, runs_on)
+    finally:
+        runs_on.run(made.close())
+
+
+@contextmanager
+def operator(
+    servers: str, *, timeout: float, tls: ClientTls | None = None, key: str | None = None
+) -> Iterator[BlockingOperator]:
     """An operator at any of the servers."""
     runs_on = portal()
-    settings = RemoteSettings(timeout, tls, direct=False, service=OPERATOR)
+    settings = RemoteSettings(timeout, tls, direct=False, service=OPERATOR, key=key)
 
     async def make() -> RemoteOperator:
         return RemoteOperator(servers, settings)

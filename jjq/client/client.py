@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import pyarrow as pa
 
@@ -12,11 +12,9 @@ from coldstore.shared.batch import Element, elements, schema
 from coldstore.shared.chance import Chance, SystemChance
 from coldstore.shared.clock import Clock, SystemClock
 from coldstore.shared.errors import Conflict, InvalidInput, NotFound
+from coldstore.shared.push import Push
 from hotstore.port import (
     BlockInfo,
-    Deletion,
-    Loss,
-    NodeStatus,
     QueueInfo,
     Receipt,
     Stage,
@@ -32,17 +30,26 @@ from jjq.arguments import (
     size,
     starting_point,
     text,
+    waiting_time,
     whole,
 )
 from jjq.arguments import stage as check_stage
 from jjq.arguments import subscriber_id as _id
+from jjq.client.administration import QueueAdministration
 from jjq.client.batcher import ProducerSettings
+from jjq.client.groups.group_client import GroupClient
+from jjq.client.groups.push_options import Priority, Seconds, with_options
 from jjq.client.local_subscription import Deliveries, LocalDeliveries
 from jjq.client.payload import Headers, Keys, to_payload
 from jjq.client.producer import AsyncProducer
 from jjq.client.replay import AsyncReplay
 from jjq.client.resumable_pop import Pops
+from jjq.client.sql_result import AsyncSqlResult
 from jjq.client.subscription import CONFIRM_EVERY_SECONDS, AsyncSubscription
+
+if TYPE_CHECKING:
+    from coldstore.objects.settings import S3Settings
+    from jjq.sql.query import Params, Queries
 
 Sub = SubscriberInfo | str
 
@@ -54,7 +61,7 @@ class _Streaming(Protocol):
     def subscribe(self, subscriber: str) -> Deliveries: ...
 
 
-class AsyncClient:
+class AsyncClient(GroupClient, QueueAdministration):
     """The verbs of jjq over any `Store`. Close it, or use it as a context manager."""
 
     def __init__(
@@ -65,8 +72,11 @@ class AsyncClient:
         chance: Chance | None = None,
         retry_seconds: float = 0.0,
         on_close: Callable[[], Awaitable[None]] | None = None,
+        queries: Callable[[str | None, S3Settings | None], Queries] | None = None,
     ) -> None:
+        """`queries` tells who answers SQL, given a cold store to read history from."""
         self._store = store
+        self._queries = queries
         self._clock = clock or SystemClock()
         self._chance = chance or SystemChance()
         self._on_close = on_close
@@ -101,59 +111,13 @@ class AsyncClient:
         """A queue, by its name or by one of its subscribers."""
         return await self._store.get_queue(queue_name(queue))
 
-    async def list_queues(self) -> list[QueueInfo]:
-        """All queues, by name."""
-        return await self._store.list_queues()
+    async def list_queues(self, *, ledgers: bool = False) -> list[QueueInfo]:
+        """All queues, by name; with `ledgers` also those in which worker groups keep what happened to each task."""
+        return await self._store.list_queues(ledgers=flag("ledgers", ledgers))
 
     async def list_blocks(self, queue: str) -> list[BlockInfo]:
         """The blocks of a queue, oldest first, in memory and in the cold store."""
         return await self._store.list_blocks(text("queue", queue))
-
-    async def seal(self, queue: str) -> QueueInfo:
-        """Write the block that is being filled to the cold store now, whatever its size and age."""
-        return await self._store.seal(text("queue", queue))
-
-    async def accept_loss(self, queue: str, *, next_offset: int | None = None, dry_run: bool = False) -> Loss:
-        """Give up what a queue has lost, so that it takes pushes again: an operator's last resort.
-
-        Lost elements become placeholders with the header `jjq-lost`. With `dry_run` nothing is changed.
-        """
-        return await self._store.accept_loss(
-            text("queue", queue),
-            next_offset=None if next_offset is None else whole("next_offset", next_offset),
-            dry_run=flag("dry_run", dry_run),
-        )
-
-    async def update_queue(
-        self, name: str, *, block_bytes: Size | None = None, block_seconds: float | None = None
-    ) -> QueueInfo:
-        """Change the size or age at which blocks are sealed from now on; blocks that are there stay."""
-        return await self._store.update_queue(
-            text("name", name),
-            block_bytes=None if block_bytes is None else size("block_bytes", block_bytes),
-            block_seconds=None if block_seconds is None else number("block_seconds", block_seconds),
-        )
-
-    async def delete_queue(
-        self, name: str, *, grace_seconds: float | None = None, dry_run: bool = False
-    ) -> Deletion:
-        """Delete a queue: nobody finds it any more. All of it is kept for the grace period, seven days by default.
-
-        Until then `undelete_queue` brings it back; then its files are removed, and later its name is free.
-        """
-        return await self._store.delete_queue(
-            text("name", name),
-            grace_seconds=None if grace_seconds is None else number("grace_seconds", grace_seconds),
-            dry_run=flag("dry_run", dry_run),
-        )
-
-    async def undelete_queue(self, name: str) -> QueueInfo:
-        """Bring a deleted queue back, with its subscribers where they were."""
-        return await self._store.undelete_queue(text("name", name))
-
-    async def status(self) -> list[NodeStatus]:
-        """How the server is, or every node of its cluster: version, figures, lag, whether the cold store answers."""
-        return await self._store.status()
 
     # Subscribers ----------------------------------------------------------------------------------
 
@@ -234,19 +198,32 @@ class AsyncClient:
         sequence: int | None = None,
         expected_offset: int | None = None,
         stage: Stage = "synced",
+        delay: Seconds = None,
+        ttl: Seconds = None,
+        ttr: Seconds = None,
+        priority: Priority = None,
+        timeout: float = 0.0,  # noqa: ASYNC109 - the server waits, not we
     ) -> Receipt:
         """Append values (bytes or str), or an Arrow batch or table: all of them or nothing.
 
         With `producer` and `sequence` the push may be repeated and is written once; with
-        `expected_offset` it is written only there.
+        `expected_offset` it is written only there. `delay`, `ttl`, `ttr` (seconds) and `priority` are options of the
+        tasks, for worker groups: one for all values, or a list. If a group has as many tasks as it may, the push waits
+        for room for up to `timeout` seconds.
         """
-        return await self._store.push(
-            text("queue", queue),
-            to_payload(values, keys, headers),
-            producer=None if producer is None else text("producer", producer),
-            sequence=None if sequence is None else whole("sequence", sequence),
-            expected_offset=None if expected_offset is None else whole("expected_offset", expected_offset),
-            stage=check_stage(stage),
+        payload = to_payload(values, keys, headers)
+        return await self._store.append(
+            Push(
+                text("queue", queue),
+                with_options(payload, {"delay": delay, "ttl": ttl, "ttr": ttr, "priority": priority}),
+                producer=None if producer is None else text("producer", producer),
+                sequence=None if sequence is None else whole("sequence", sequence),
+                expected_offset=None
+                if expected_offset is None
+                else whole("expected_offset", expected_offset),
+                stage=check_stage(stage),
+                timeout=waiting_time("timeout", timeout),
+            )
         )
 
     async def pop(self, subscriber: Sub, max: int = 1, wait: float = 0.0) -> list[Element]:
@@ -345,6 +322,29 @@ class AsyncClient:
 
         return AsyncReplay(self._store.read(queue, first, last, follow=follow), empty, follow)
 
+    def sql(
+        self,
+        query: str,
+        params: Params | None = None,
+        *,
+        cold: str | None = None,
+        s3: S3Settings | None = None,
+        timeout: float | None = None,
+    ) -> AsyncSqlResult:
+        """Ask in SQL: every queue is a table, beside `jjq.queues`, `jjq.subscribers`, … (docs/sql.md).
+
+        `params` are a list for `$1`, `$2`, …, or a dict for `$name`. A server answers in a process of its own. With
+        `cold`, the URL of its cold store, this process reads history there and asks the server for the tails only.
+        """
+        from jjq.sql.query import make_query
+
+        asked = make_query(
+            text("query", query), params, None if timeout is None else number("timeout", timeout)
+        )
+        if self._queries is None:
+            raise InvalidInput("this store answers no SQL: open it by jjq.open or jjq.connect")
+        return AsyncSqlResult(self._queries(cold, s3).run(asked))
+
     # The end --------------------------------------------------------------------------------------
 
     async def close(self) -> None:
@@ -355,6 +355,7 @@ class AsyncClient:
                 await subscription.close()
             for producer in list(self._producers):
                 await producer.close()
+            await self._close_session()
         finally:
             if close is not None:
                 await close()

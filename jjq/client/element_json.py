@@ -7,6 +7,7 @@ likewise in `headers_base64`.
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,20 +16,26 @@ if TYPE_CHECKING:
 
 def as_json(element: Element) -> dict[str, Any]:
     """An element as JSON knows it."""
-    fields: dict[str, Any] = {
+    return {
         "offset": element.offset,
         "timestamp": element.timestamp.isoformat().replace("+00:00", "Z"),
+        **content_json(element.key, element.value, element.headers),
     }
-    if element.key is not None:
-        _put(fields, "key", element.key)
-    _put(fields, "value", element.value)
-    if element.headers:
+
+
+def content_json(key: bytes | None, value: bytes | str, headers: Mapping[str, bytes]) -> dict[str, Any]:
+    """What an element or a task says, as JSON knows it."""
+    fields: dict[str, Any] = {}
+    if key is not None:
+        _put(fields, "key", key)
+    _put(fields, "value", value)
+    if headers:
         texts, others = {}, {}
-        for name, value in element.headers.items():
+        for name, header in headers.items():
             try:
-                texts[name] = value.decode()
+                texts[name] = header.decode()
             except UnicodeDecodeError:
-                others[name] = base64.b64encode(value).decode()
+                others[name] = base64.b64encode(header).decode()
         fields["headers"] = texts
         if others:
             fields["headers_base64"] = others
@@ -36,7 +43,7 @@ def as_json(element: Element) -> dict[str, Any]:
 
 
 def _put(fields: dict[str, Any], name: str, value: bytes | str) -> None:
-    if isinstance(value, str):
+    if not isinstance(value, bytes):  # text, or the row of a ledger
         fields[name] = value
         return
     try:

@@ -17,9 +17,10 @@ from coldstore.shared.clock import Clock
 from hotstore.engine import Engine
 from hotstore.read.status import installed_version
 from hotstore.runner import ThreadRunner
+from jjq.access.keyring import Keyring
 from jjq.addresses import split_address
 from jjq.limits import OPERATOR_SECONDS, PEER_SECONDS
-from jjq.remote.operator import RemoteOperator
+from jjq.remote.operate.operator import RemoteOperator
 from jjq.remote.peer_connection import PeerAddress
 from jjq.remote.peer_store import PeerStore
 from jjq.remote.settings import ClientTls, RemoteSettings
@@ -57,24 +58,34 @@ class ClusterMembership:
         settings: ClusterSettings,
         clock: Clock,
         chance: Chance,
+        keys: Keyring | None = None,
     ) -> None:
+        self._keys = keys
         self._settings = settings
         self._clock = clock
         self._chance = chance
-        self._runner = ThreadRunner("jjq-nodes", 4)
+        self._runner = ThreadRunner("jjq-nodes", 4, urgent=True)
         self._operators: dict[str, RemoteOperator] = {}
+        self.joined = False
         traffic = Traffic(clock)
         loads = Loads(engine, traffic)
         me = Node(ownership.node, "", chance.token(), settings.journal, version=installed_version())
         self.nodes = Nodes(objects, me, clock, self._runner, loads.total, settings.nodes)
         self.router = Router(engine.store, ownership, self.nodes, self._peer, clock, traffic)
         here = NodeOperator(ownership, self.nodes, loads)
-        operator = ClusterOperator(here, ownership, self.nodes, self.router, self._operator)
-        self.operator = OperatorVerbs(operator, here)
+        self.operations = ClusterOperator(here, ownership, self.nodes, self.router, self._operator)
+        self.operator = OperatorVerbs(self.operations, here)
 
     def _peer(self, address: str) -> PeerStore:
-        settings = RemoteSettings(PEER_SECONDS, self._settings.tls, direct=False, patient=False, service=PEER)
+        settings = RemoteSettings(
+            PEER_SECONDS, self._settings.tls, direct=False, patient=False, service=PEER, key=self._key
+        )
         return PeerStore(address, lambda: self._wire(address), settings, self._clock, self._chance)
+
+    @property
+    def _key(self) -> str | None:
+        """What nodes show each other."""
+        return None if self._keys is None else self._keys.peer
 
     def _wire(self, address: str) -> PeerAddress | None:
         """Where the node at this address takes pushes of other nodes; None: not known, or nowhere."""
@@ -85,7 +96,12 @@ class ClusterMembership:
         found = self._operators.get(address)
         if found is None:
             settings = RemoteSettings(
-                OPERATOR_SECONDS, self._settings.tls, direct=False, patient=False, service=PEER_OPERATOR
+                OPERATOR_SECONDS,
+                self._settings.tls,
+                direct=False,
+                patient=False,
+                service=PEER_OPERATOR,
+                key=self._key,
             )
             found = RemoteOperator(address, settings, clock=self._clock, chance=self._chance)
             self._operators[address] = found
@@ -97,6 +113,7 @@ class ClusterMembership:
         wire = f"{address.rpartition(':')[0]}:{peer_port}"
         self.nodes.me = replace(self.nodes.me, address=address, wire=wire)
         await self.nodes.start()
+        self.joined = True
 
     async def close(self) -> None:
         """Leave the list of nodes. Call it before the server stops, so that nobody is sent here any more."""

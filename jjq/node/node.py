@@ -4,7 +4,7 @@
 only constructors, which are given all that they need:
 
     coldstore.objects.open.open_objects      an object store, from its URL
-    hotstore.opening.open_engine             journal, catalog and engine, in a data directory
+    hotstore.opening.open_engine             journal, checkpoints and engine, in a data directory
     sharding.single_node.open_single_node    … for a server that has its store for itself
     sharding.node.open_member                … for a node of a cluster
 """
@@ -18,13 +18,17 @@ from pathlib import Path
 from coldstore.objects.cache import BlockCache
 from coldstore.objects.open import open_objects, place_of
 from coldstore.objects.settings import S3Settings
+from coldstore.queue.spans import NO_SPANS, Spans
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import InvalidInput
-from coldstore.shared.limits import BATCH_BYTES_MAX, GIB, MIB
+from coldstore.shared.limits import GIB, MIB
 from coldstore.store import ColdStore
 from hotstore.engine import Engine
+from hotstore.limits import GROUP_BYTES_MAX
 from hotstore.settings import HotSettings
+from jjq.sql.query import QueryLimits
+from jjq.traces.context import check_collector
 from sharding import node as member
 from sharding.documents.tenure import JournalKind
 from sharding.limits import JOURNAL_FLUSH_SECONDS
@@ -47,44 +51,52 @@ class NodeSettings:
     journal: JournalKind = "disk"
     tenure: TenureSettings = field(default_factory=TenureSettings)
     flush_seconds: float = JOURNAL_FLUSH_SECONDS  # of a journal on object storage
+    sql: QueryLimits = field(default_factory=QueryLimits)
+    traces: str | None = None  # address of a collector of OpenTelemetry; None: no traces
+
+    def __post_init__(self) -> None:
+        if self.traces is not None:
+            check_collector(self.traces)
 
     @property
     def cold_url(self) -> str:
         return str(self.data / "cold") if self.cold is None else self.cold
 
 
-async def open_node(settings: NodeSettings, clock: Clock, chance: Chance) -> Engine:
+async def open_node(settings: NodeSettings, clock: Clock, chance: Chance, spans: Spans = NO_SPANS) -> Engine:
     """Open the store of a server that shares it with nobody.
 
     `close` of the engine, or of its `store`, closes everything.
     """
-    cold = await _prepare(settings, clock, chance)
+    cold = await _prepare(settings, clock, chance, spans)
     place = await asyncio.to_thread(place_of, settings.cold_url)
     return await open_single_node(settings.data, cold, place, settings.hot, settings.tenure, clock, chance)
 
 
-async def open_member(settings: NodeSettings, clock: Clock, chance: Chance) -> Member:
+async def open_member(
+    settings: NodeSettings, clock: Clock, chance: Chance, spans: Spans = NO_SPANS
+) -> Member:
     """Open the store of a node of a cluster, or of one whose journal is on object storage. `close` closes all of it."""
-    cold = await _prepare(settings, clock, chance)
+    cold = await _prepare(settings, clock, chance, spans)
     hot = settings.hot
     if settings.journal == "s3":  # larger groups, several of them at once: a put costs much, its bytes little
-        hot = replace(hot, group_bytes_max=BATCH_BYTES_MAX)
+        hot = replace(hot, group_bytes_max=GROUP_BYTES_MAX)
     node = settings.node or "local"
     place = await asyncio.to_thread(place_of, settings.cold_url)
     wanted = MemberSettings(node, settings.journal, hot, settings.tenure, place, settings.flush_seconds)
     return await member.open_member(settings.data, cold, wanted, clock, chance)
 
 
-async def _prepare(settings: NodeSettings, clock: Clock, chance: Chance) -> ColdStore:
+async def _prepare(settings: NodeSettings, clock: Clock, chance: Chance, spans: Spans) -> ColdStore:
     _make_directory(settings.data)
-    return await asyncio.to_thread(open_cold, settings, clock, chance)
+    return await asyncio.to_thread(open_cold, settings, clock, chance, spans)
 
 
-def open_cold(settings: NodeSettings, clock: Clock, chance: Chance) -> ColdStore:
+def open_cold(settings: NodeSettings, clock: Clock, chance: Chance, spans: Spans = NO_SPANS) -> ColdStore:
     """The cold store, without a hot store. Blocks: it checks the object store."""
     objects = open_objects(settings.cold_url, s3=settings.s3, clock=clock, chance=chance)
     if not settings.cold_url.startswith("s3:") or not settings.cache_disk_bytes:
-        return ColdStore(objects, clock, chance)
+        return ColdStore(objects, clock, chance, spans=spans)
     cache = BlockCache(
         objects,
         settings.data / "cache",
@@ -93,7 +105,7 @@ def open_cold(settings: NodeSettings, clock: Clock, chance: Chance) -> ColdStore
         clock,
         chance,
     )
-    return ColdStore(objects, clock, chance, cache)
+    return ColdStore(objects, clock, chance, cache, spans)
 
 
 def _make_directory(path: Path) -> None:

@@ -27,11 +27,20 @@ from coldstore.shared.errors import InvalidInput
 from coldstore.shared.limits import GIB, MIB
 from hotstore.settings import HotSettings
 from jjq.addresses import split_address
-from jjq.limits import GRACE_SECONDS, OUTGOING_BYTES_MAX, PORT
+from jjq.http.settings import HttpSettings, listen_address, words
+from jjq.limits import (
+    GRACE_SECONDS,
+    OUTGOING_BYTES_MAX,
+    PORT,
+    SQL_BYTES_MAX,
+    SQL_QUERIES_MAX,
+    SQL_SECONDS_MAX,
+)
 from jjq.node.cluster import ClusterSettings
 from jjq.node.node import NodeSettings
 from jjq.remote.settings import ClientTls
 from jjq.server.settings import Plaintext, ServerSettings, Tls
+from jjq.sql.query import QueryLimits
 from sharding.limits import JOURNAL_FLUSH_SECONDS, LEASE_SECONDS
 from sharding.routing.nodes import NodesSettings
 from sharding.takeover.watch import TenureSettings
@@ -66,8 +75,13 @@ class Settings(BaseSettings):
     tls_client_ca: Path | None = None
     plaintext: Plaintext = "warn"
 
+    http_listen: str | None = None  # None: the port after that of listen
+    http_origins: str | None = None
+    http_hosts: str | None = None
+    connect_create_queues: bool = True
     metrics_listen: str | None = None
     reflection: bool = False
+    traces: str | None = None
     log: Literal["text", "json"] = "text"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     grace_seconds: float = GRACE_SECONDS
@@ -83,6 +97,9 @@ class Settings(BaseSettings):
     idle_seconds: float = 600.0
     producer_seconds: float = 7 * 86_400.0
     seal_on_close: bool = False
+    sql_queries_max: int = SQL_QUERIES_MAX
+    sql_seconds_max: float = SQL_SECONDS_MAX
+    sql_bytes_max: ByteSize = ByteSize(SQL_BYTES_MAX)
 
     @classmethod
     def settings_customise_sources(
@@ -106,6 +123,7 @@ class Settings(BaseSettings):
         settings.node_settings()
         settings.server_settings()
         settings.cluster_settings()
+        settings.http_settings()
         return settings
 
     @field_validator("node")
@@ -150,6 +168,8 @@ class Settings(BaseSettings):
             journal="s3" if self.journal == "s3" else "disk",
             tenure=TenureSettings.for_lease(self.lease_seconds),
             flush_seconds=self.journal_flush_seconds,
+            traces=self.traces,
+            sql=QueryLimits(self.sql_seconds_max, self.sql_bytes_max, self.sql_queries_max),
         )
 
     def cluster_settings(self) -> ClusterSettings:
@@ -175,6 +195,20 @@ class Settings(BaseSettings):
             peer_port=self.peer_port,
             grace_seconds=self.grace_seconds,
             outgoing_bytes_max=self.outgoing_bytes_max,
+            traced=self.traces is not None,
+        )
+
+    def http_settings(self) -> HttpSettings | None:
+        """The part for HTTP; None: it is off."""
+        listen = listen_address(self.http_listen, self.listen)
+        if listen is None:
+            return None
+        return HttpSettings(
+            listen,
+            self._tls(),
+            words(self.http_origins),
+            words(self.http_hosts),
+            connect_create_queues=self.connect_create_queues,
         )
 
     def _tls(self) -> Tls | None:

@@ -1,10 +1,11 @@
 """A `Store` that is somewhere else: the client of the gRPC service.
 
     store            `RemoteStore`: the verbs of `Store`; each picks one of the ways below
-    administration   its verbs for operators of queues and servers
-    operator         `RemoteOperator`: the verbs for operators of a cluster
+    groups/          `RemoteWorkStore`: the same with the verbs of worker groups, and their sessions
+    operate/         the verbs for operators of queues, servers, keys and clusters
     settings         time-outs, TLS, limits
     channels         addresses, connections, and which server owns which queue
+    call_socket      single calls and subscriptions over a WebSocket, where a server has one
     contact          why a server cannot be reached, found out at first contact
     retry            calls with one reply; which errors allow another attempt, and when
     coalesce         plain pushes made at the same time become one
@@ -13,6 +14,7 @@
     ordered_pushes   pushes with producer and sequence: in order, sent again until answered
     replay           Read, resumed at the same offset after a broken connection
     subscription     Subscribe, resumed in the same way, with confirmations
+    queries          SQL: asked of a server, or run here with the tails from a server
     peer_connection  the connection over which a node hands pushes to another node
     peer_store       the store of another node: pushes over that connection, all else over gRPC
 
@@ -23,5 +25,5 @@ Invariants:
 - A verb that must not happen twice is sent once. If its answer is lost, the error says that the outcome is unknown.
 - Pushes with an identity reach a queue in their order, however often they are sent.
 - `Unavailable.sent` is false only if no server can have seen the request.
-- Nothing here imports sharding but operator and peer_store: Spark uses the rest.
+- Nothing here imports sharding but operate/operator, queries and peer_store: Spark uses the rest.
 """

@@ -23,22 +23,35 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import grpc
 
 from coldstore.shared.bounded_dict import BoundedDict
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Unavailable
-from jjq.limits import CHANNEL_STREAMS_MAX, CONNECT_SECONDS, HINT_SECONDS, HINTS_MAX, MEET_SECONDS
+from jjq.limits import (
+    CHANNEL_STREAMS_MAX,
+    CONNECT_SECONDS,
+    HINT_SECONDS,
+    HINTS_MAX,
+    MEET_SECONDS,
+    WEBSOCKET_REQUEST_BYTES_MAX,
+)
 from jjq.remote.contact import describe, obstacle
 from jjq.remote.settings import RemoteSettings, split_targets
+from jjq.wire.services import JJQ, READING
 from jjq.wire.status import status_in
+
+if TYPE_CHECKING:
+    from jjq.remote.call_socket import ClientSocket, SocketFinder, SocketStream
 
 Unary = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
 ServerStream = grpc.aio.UnaryStreamMultiCallable[bytes, bytes]
 BothStreams = grpc.aio.StreamStreamMultiCallable[bytes, bytes]
-Readable = grpc.aio.UnaryStreamCall[bytes, bytes] | grpc.aio.StreamStreamCall[bytes, bytes]
+Call = grpc.aio.StreamStreamCall[bytes, bytes]
+Readable: TypeAlias = "grpc.aio.UnaryStreamCall[bytes, bytes] | Call | SocketStream"
 T = TypeVar("T")
 
 
@@ -77,8 +90,14 @@ def _cancellations() -> int:
 class Lane:
     """One connection to one server. Messages are bytes here; jjq.wire knows what they say."""
 
-    def __init__(self, target: str, settings: RemoteSettings) -> None:
+    def __init__(self, target: str, settings: RemoteSettings, clock: Clock) -> None:
         self.target = target
+        self.strict = settings.transport == "websocket"
+        self._sockets: SocketFinder | None = None
+        if settings.transport != "grpc" and settings.service == JJQ:
+            from jjq.remote.call_socket import SocketFinder  # with the library of WebSockets
+
+            self._sockets = SocketFinder(target, settings, self._ask, clock)
         self.streams = 0
         self._service = settings.service
         options = settings.options()
@@ -87,21 +106,55 @@ class Lane:
         else:
             self._channel = grpc.aio.secure_channel(target, settings.tls.credentials(), options)
         self._unary: dict[str, Unary] = {}
+        self._key = None if settings.key is None else (("authorization", f"Bearer {settings.key}"),)
+
+    def socket(self) -> ClientSocket | None:
+        """The WebSocket beside this connection, for single calls and subscriptions; None: there is none now."""
+        return None if self._sockets is None else self._sockets.find()
+
+    async def call(self, method: str, request: bytes, seconds: float) -> bytes:
+        """A call with one reply, over the socket if there is one; large requests go over gRPC."""
+        socket = self.socket()
+        if socket is not None and len(request) <= WEBSOCKET_REQUEST_BYTES_MAX:
+            return await socket.call(method, request, seconds)
+        if socket is not None:
+            await self._connected(seconds)  # nobody has looked yet, and an error must be certain
+        return await self._ask(method, request, seconds)
+
+    async def _ask(self, method: str, request: bytes, seconds: float) -> bytes:
+        return await await_call(self.unary(method)(request, timeout=seconds), writes=method not in READING)
+
+    def subscription(self) -> Call | SocketStream:
+        """A Subscribe stream that is about to begin."""
+        socket = self.socket()
+        return self.both_streams("Subscribe")() if socket is None else socket.stream("Subscribe")
 
     def unary(self, method: str) -> Unary:
         found = self._unary.get(method)
         if found is None:
-            found = self._unary[method] = self._channel.unary_unary(f"/{self._service}/{method}")
+            found = self._unary[method] = self._show_key(
+                self._channel.unary_unary(f"/{self._service}/{method}")
+            )
         return found
 
     def server_stream(self, method: str) -> ServerStream:
-        return self._channel.unary_stream(f"/{self._service}/{method}")
+        return self._show_key(self._channel.unary_stream(f"/{self._service}/{method}"))
 
     def both_streams(self, method: str) -> BothStreams:
-        return self._channel.stream_stream(f"/{self._service}/{method}")
+        return self._show_key(self._channel.stream_stream(f"/{self._service}/{method}"))
+
+    def _show_key(self, call: T) -> T:
+        """The same method, called with our key."""
+        return call if self._key is None else cast("T", partial(cast("Any", call), metadata=self._key))
 
     async def ready(self, seconds: float) -> None:
         """Connect, or raise `Unavailable`: then nothing was sent, for certain."""
+        if self.socket() is None:
+            await self._connected(seconds)
+            if self.strict and self._sockets is not None:
+                await self._sockets.wait(seconds)
+
+    async def _connected(self, seconds: float) -> None:
         ready = grpc.ChannelConnectivity.READY
         state = self._channel.get_state(try_to_connect=True)
         if state is ready:
@@ -118,6 +171,8 @@ class Lane:
             raise Unavailable(slow, sent=False) from None
 
     async def close(self) -> None:
+        if self._sockets is not None:
+            await self._sockets.close()
         await self._channel.close()
 
 
@@ -251,7 +306,7 @@ class Link:
     def _add(self, target: str) -> Lane:
         if self.closed:
             raise Unavailable("the client is closed", sent=False)
-        lane = Lane(target, self._settings)
+        lane = Lane(target, self._settings, self.clock)
         self._lanes.setdefault(target, []).append(lane)
         return lane
 

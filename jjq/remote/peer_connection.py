@@ -19,7 +19,7 @@ from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.arrow_field import Span
 from jjq.wire.batches import parse
 from jjq.wire.convert import receipt_in
-from jjq.wire.peer_protocol import GREETING, Frames, greeting_of
+from jjq.wire.peer_protocol import GREETING, KEY_NUMBER, Frames, greeting_of
 from jjq.wire.status import error_in
 
 Outcome: TypeAlias = Receipt | JjqError
@@ -36,8 +36,9 @@ class PeerAddress(NamedTuple):
 class PeerConnection(Frames):
     """One connection. A push is sent once; if the connection breaks before its result, the outcome is unknown."""
 
-    def __init__(self, place: PeerAddress, seconds: float) -> None:
+    def __init__(self, place: PeerAddress, seconds: float, key: str | None = None) -> None:
         super().__init__(greeting_of(place.node))
+        self._key = key
         self.closed = False
         self._name = place.address
         self._seconds = seconds
@@ -80,6 +81,8 @@ class PeerConnection(Frames):
         self.transport.write(GREETING)
 
     def greeted(self) -> None:
+        if self._key is not None:
+            self.say(KEY_NUMBER, self._key.encode())
         if not self._ready.done():
             self._ready.set_result(None)
 
@@ -148,7 +151,9 @@ class PeerConnector:
         tls: Callable[[], ssl.SSLContext] | None,
         seconds: float,
         clock: Clock,
+        key: str | None = None,
     ) -> None:
+        self._key = key
         self._where = where
         self._tls = tls
         self._seconds = seconds
@@ -183,7 +188,7 @@ class PeerConnector:
         host, port = split_address(place.address, "wire")
         tls = None if self._tls is None else self._tls()
         _, asking = await asyncio.get_running_loop().create_connection(
-            lambda: PeerConnection(place, self._seconds),
+            lambda: PeerConnection(place, self._seconds, self._key),
             host,
             port,
             ssl=tls,

@@ -17,13 +17,14 @@ from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Unavailable
 from coldstore.shared.push import Push
 from coldstore.shared.results import Receipt
+from jjq.remote.groups.group_store import RemoteWorkStore
 from jjq.remote.peer_connection import PeerAddress, PeerConnector, Settle
 from jjq.remote.settings import RemoteSettings
-from jjq.remote.store import RemoteStore, encode_push
+from jjq.remote.store import encode_push
 from sharding.routing.keyed_lock import KeyedLock
 
 
-class PeerStore(RemoteStore):
+class PeerStore(RemoteWorkStore):
     """See the module's docstring. `where` gives the address of the peer connection."""
 
     def __init__(
@@ -36,7 +37,7 @@ class PeerStore(RemoteStore):
     ) -> None:
         super().__init__(address, settings, clock=clock, chance=chance)
         tls: Callable[[], ssl.SSLContext] | None = None if settings.tls is None else settings.tls.context
-        self._wire = PeerConnector(where, tls, settings.timeout_seconds, clock)
+        self._wire = PeerConnector(where, tls, settings.timeout_seconds, clock, settings.key)
         self._queue_locks: KeyedLock[None] = KeyedLock()
 
     async def close(self) -> None:

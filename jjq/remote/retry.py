@@ -20,7 +20,7 @@ from coldstore.shared.backoff import Backoff
 from coldstore.shared.chance import Chance
 from coldstore.shared.errors import Exhausted, Fenced, JjqError, Unavailable
 from jjq.limits import ATTEMPT_SECONDS, BACKOFF_SECONDS, BACKOFF_SECONDS_MAX
-from jjq.remote.channels import Lane, Link, await_call
+from jjq.remote.channels import Lane, Link
 from jjq.wire.services import READING
 
 T = TypeVar("T")
@@ -124,7 +124,7 @@ class Caller:
             lane = self._link.lane(queue)
             began = clock.monotonic()
             try:
-                if not again:
+                if not again or lane.strict:
                     await lane.ready(deadline - clock.monotonic())
                 many = len(self._link.targets) > 1
                 left = deadline - clock.monotonic()
@@ -155,4 +155,4 @@ class Caller:
 
     async def attempt(self, lane: Lane, method: str, request: bytes, seconds: float) -> bytes:
         """One call over this connection."""
-        return await await_call(lane.unary(method)(request, timeout=seconds), writes=method not in READING)
+        return await lane.call(method, request, seconds)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import grpc
 
@@ -13,6 +15,10 @@ from coldstore.shared.limits import MESSAGE_BYTES_MAX
 from jjq import arguments, limits
 from jjq.addresses import split_address
 from jjq.wire.services import JJQ
+
+# auto: WebSocket where it can be had, else gRPC; websocket: that, or an error.
+TRANSPORTS: Final = ("auto", "websocket", "grpc")
+_WORD: Final = re.compile(r"[A-Za-z0-9_]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +66,17 @@ class RemoteSettings:
     patient: bool = True  # try again what may be tried again; a node that forwards leaves that to the client
     patient_at_first: bool = False  # also before any server was reached; else that is an error at once
     service: str = JJQ  # nodes among themselves use another one
+    key: str | None = field(default=None, repr=False)  # shown with every call
+    transport: str = "grpc"  # of single calls and subscriptions: one of TRANSPORTS
 
     def __post_init__(self) -> None:
         arguments.number("timeout", self.timeout_seconds)
+        if self.key is not None and not _WORD.fullmatch(arguments.text("key", self.key)):
+            raise InvalidInput("key is not jjq_<id>_<secret>: give it as `jjq key create` printed it")
         if self.tls is not None:
             arguments.kind("tls", self.tls, ClientTls, "a jjq.ClientTls, with the authority to trust")
+        if self.transport not in TRANSPORTS:
+            raise InvalidInput(f"transport is {self.transport!r}: use one of {', '.join(TRANSPORTS)}")
         if self.timeout_seconds <= 0:
             raise InvalidInput(f"timeout_seconds must be positive, not {self.timeout_seconds}")
         if self.in_flight_bytes_max < 1:

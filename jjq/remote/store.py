@@ -25,9 +25,9 @@ from coldstore.shared.limits import MESSAGE_BYTES_MAX
 from coldstore.shared.push import Push, PushTarget
 from coldstore.shared.results import BlockInfo, Loss, Popped, QueueInfo, Receipt, SubscriberInfo, queue_part
 from jjq.limits import CREDIT_BYTES, CREDIT_ELEMENTS, PAGE_ENTRIES, WAIT_SECONDS_MAX
-from jjq.remote.administration import RemoteAdministration
 from jjq.remote.channels import Lane, Link
 from jjq.remote.coalesce import PushJoiner
+from jjq.remote.operate.administration import RemoteAdministration
 from jjq.remote.ordered_pushes import OrderedPushes
 from jjq.remote.replay import RemoteReplay
 from jjq.remote.retry import Caller
@@ -65,6 +65,15 @@ class RemoteStore(RemoteAdministration, PushTarget):
         self._pops = pop_streams(self._link)
         self._lagging = LaggingSubscribers()
         self._joiner = PushJoiner(self._push_plain)
+
+    @property
+    def link(self) -> Link:
+        """The connections, for those who ask the same servers for something else."""
+        return self._link
+
+    @property
+    def settings(self) -> RemoteSettings:
+        return self._settings
 
     async def __aenter__(self) -> Self:
         return self
@@ -113,14 +122,16 @@ class RemoteStore(RemoteAdministration, PushTarget):
         request = make_message(pb.GetQueueRequest, **{"subscriber" if "/" in name else "name": name})
         return convert.queue_in((await self._call("GetQueue", request, pb.GetQueueResponse)).queue)
 
-    async def list_queues(self, *, after: str = "", limit: int | None = None) -> list[QueueInfo]:
-        request = make_message(pb.ListQueuesRequest, page_token=token("queues", after))
+    async def list_queues(
+        self, *, after: str = "", limit: int | None = None, ledgers: bool = False
+    ) -> list[QueueInfo]:
+        request = make_message(pb.ListQueuesRequest, page_token=token("queues", after), ledgers=ledgers)
 
         async def page() -> tuple[list[QueueInfo], str]:
             reply = await self._call("ListQueues", request, pb.ListQueuesResponse)
             return [convert.queue_in(queue) for queue in reply.queues], reply.next_page_token
 
-        return await _all_pages(request, page, lambda queue: queue.name, limit)
+        return await all_pages(request, page, lambda queue: queue.name, limit)
 
     async def list_blocks(
         self, queue: str, *, from_offset: int = 0, limit: int | None = None
@@ -133,7 +144,7 @@ class RemoteStore(RemoteAdministration, PushTarget):
             reply = await self._call("ListBlocks", request, pb.ListBlocksResponse)
             return [convert.block_in(block) for block in reply.blocks], reply.next_page_token
 
-        return await _all_pages(request, page, lambda block: block.first_offset, limit)
+        return await all_pages(request, page, lambda block: block.first_offset, limit)
 
     async def accept_loss(self, queue: str, *, next_offset: int | None = None, dry_run: bool = False) -> Loss:
         request = make_message(pb.AcceptLossRequest, queue=queue, next_offset=next_offset, dry_run=dry_run)
@@ -177,7 +188,7 @@ class RemoteStore(RemoteAdministration, PushTarget):
             found = [convert.subscriber_in(subscriber) for subscriber in reply.subscribers]
             return found, reply.next_page_token
 
-        return await _all_pages(request, page, lambda found: (found.queue, found.name), limit)
+        return await all_pages(request, page, lambda found: (found.queue, found.name), limit)
 
     async def delete_subscriber(self, subscriber: str) -> None:
         request = make_message(pb.DeleteSubscriberRequest, subscriber=subscriber).SerializeToString()
@@ -208,10 +219,10 @@ class RemoteStore(RemoteAdministration, PushTarget):
     # Elements -------------------------------------------------------------------------------------
 
     async def append(self, push: Push) -> Receipt:
-        if push.plain:
+        if push.plain and not push.timeout:
             return await self._joiner.append(push)
         if push.producer is not None and push.sequence is not None:
-            return await self._push_in_order(push.queue, encode_push(push), push.producer, push.sequence)
+            return await self._push_in_order(push, push.producer, push.sequence)
         return await self._push_once(push)
 
     async def _push_plain(self, push: Push) -> Receipt:
@@ -220,7 +231,7 @@ class RemoteStore(RemoteAdministration, PushTarget):
         queue, raw = push.queue, encode_push(push)
 
         async def attempt(lane: Lane, limit: float) -> Receipt:
-            stream = self._plain.find(lane, queue)
+            stream = None if lane.socket() is not None else self._plain.find(lane, queue)
             if stream is not None:
                 return await stream.ask(raw, limit)
             return self._received(queue, await self._caller.attempt(lane, "Push", raw, limit))
@@ -229,21 +240,23 @@ class RemoteStore(RemoteAdministration, PushTarget):
 
     async def _push_once(self, push: Push) -> Receipt:
         queue, raw, seconds = push.queue, encode_push(push), self._settings.timeout_seconds
-        return self._received(queue, await self._caller.call("Push", raw, seconds, again=False, queue=queue))
+        reply = await self._caller.call("Push", raw, seconds, wait=push.timeout, again=False, queue=queue)
+        return self._received(queue, reply)
 
     def _received(self, queue: str, raw: bytes) -> Receipt:
         reply = parse(pb.PushResponse, raw)
         self._link.learn(queue, reply.owner)
         return convert.receipt_in(reply.receipt)
 
-    async def _push_in_order(self, queue: str, raw: bytes, producer: str, sequence: int) -> Receipt:
+    async def _push_in_order(self, push: Push, producer: str, sequence: int) -> Receipt:
+        queue, raw = push.queue, encode_push(push)
         if self._link.closed:
             raise Unavailable("the client is closed", sent=False)
         pipeline = self._pipelines.get(queue)
         if pipeline is None:
             pipeline = OrderedPushes(self._link, self._chance, queue, self._settings.in_flight_bytes_max)
             self._pipelines[queue] = pipeline
-        seconds = self._settings.timeout_seconds
+        seconds = self._settings.timeout_seconds + push.timeout
         silence = f"no receipt within {seconds:g} s; the outcome is unknown, push the same sequence again"
         async with within(seconds, silence):
             return await pipeline.push(raw, producer, sequence)
@@ -283,7 +296,7 @@ class RemoteStore(RemoteAdministration, PushTarget):
         queue = queue_of(request)
 
         async def attempt(lane: Lane, limit: float) -> Popped:
-            stream = self._pops.find(lane)
+            stream = None if lane.socket() is not None else self._pops.find(lane)
             if stream is not None:
                 try:
                     return self._taken(queue, *await stream.ask(request, limit))
@@ -361,7 +374,7 @@ def encode_push(push: Push) -> bytes:
     return raw
 
 
-async def _all_pages(
+async def all_pages(
     request: Any,
     page: Callable[[], Awaitable[tuple[list[T], str]]],
     place: Callable[[T], Any],

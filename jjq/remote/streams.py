@@ -38,7 +38,10 @@ Answer = TypeVar("Answer")
 class RequestStream(Generic[Body, Answer]):
     """One stream to one server; `ended` when it takes no more requests."""
 
-    def __init__(self, link: Link, target: str, queue: str, codec: Codec[Body, Answer]) -> None:
+    def __init__(
+        self, link: Link, target: str, queue: str, codec: Codec[Body, Answer], *, lasting: bool = False
+    ) -> None:
+        """A `lasting` stream is not ended when it is not used."""
         self.ended = False
         self.unknown = False  # the server does not know the method
         self._link = link
@@ -48,6 +51,7 @@ class RequestStream(Generic[Body, Answer]):
         self._requests = Multiplexer(codec, self._policy)
         self._used = 0.0
         self._loop = asyncio.get_running_loop()
+        self._lasting = lasting
         self._idle = self._loop.call_later(PLAIN_SECONDS, self._look)
         self._task = asyncio.create_task(self._run(), name=f"jjq-{codec.method}")
 
@@ -71,6 +75,10 @@ class RequestStream(Generic[Body, Answer]):
         self._policy.end()
         self._requests.wake()
 
+    async def over(self) -> None:
+        """Return when the stream has ended, by whoever's wish."""
+        await asyncio.wait([self._task])
+
     async def close(self) -> None:
         self.end()
         self._task.cancel()
@@ -79,7 +87,7 @@ class RequestStream(Generic[Body, Answer]):
     def _look(self) -> None:
         """End the stream if it was not used of late."""
         due = self._used + PLAIN_SECONDS
-        if not self._requests.idle or due > self._loop.time():
+        if self._lasting or not self._requests.idle or due > self._loop.time():
             self._idle = self._loop.call_at(max(due, self._loop.time() + PLAIN_SECONDS / 2), self._look)
         else:
             self.end()

@@ -16,7 +16,7 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import grpc
 
@@ -24,12 +24,13 @@ from coldstore.shared.chance import Chance
 from coldstore.shared.errors import Conflict, Exhausted, JjqError, Unavailable
 from coldstore.shared.results import Popped, queue_part
 from jjq.limits import CONFIRM_SECONDS, CREDIT_BYTES, CREDIT_ELEMENTS
-from jjq.remote.channels import Link, read_message
+from jjq.remote.channels import Call, Link, read_message
 from jjq.remote.retry import LinkBackoff
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.batches import decode
 
-Call = grpc.aio.StreamStreamCall[bytes, bytes]
+if TYPE_CHECKING:
+    from jjq.remote.call_socket import SocketStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class RemoteSubscription:
         self._sending: asyncio.Future[None] | None = None
         self._generation = 0
         self._server_generation = 0
-        self._call: Call | None = None
+        self._call: Call | SocketStream | None = None
         self._writing = asyncio.Lock()
         self._changed = asyncio.Event()
         self._error: JjqError | None = None
@@ -201,7 +202,9 @@ class RemoteSubscription:
         """Until the server ends it, or, True, until another server is known to have the queue."""
         await self._link.meet()
         with self._link.stream(self._queue) as lane:
-            call: Call = lane.both_streams("Subscribe")()
+            if lane.strict:
+                await lane.ready(self._seconds)
+            call = lane.subscription()
             try:
                 await call.write(self._start().SerializeToString())
                 self._server_generation = 0

@@ -7,25 +7,29 @@ a look-up and two coroutines more, and could not see the bytes of a message.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import grpc
 import structlog
 
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Exhausted, JjqError
+from jjq.access.audit import AuditLog
+from jjq.access.calls import WAITING, CallAccess, is_audited, key_in, metadata_of
+from jjq.access.keyring import Keyring, Watched
 from jjq.limits import STREAM_MESSAGE_BYTES_MIN, STREAMS_OPEN_MAX
-from jjq.server.call_batching import Crowd
+from jjq.server.incoming import Context, Incoming
 from jjq.server.memory import Memory
 from jjq.server.meter import Meter
 from jjq.server.metrics import Metrics
 from jjq.server.outgoing import Outgoing
+from jjq.traces.context import note_trace
 from jjq.wire.status import UNEXPECTED, status_out
 
-Context = grpc.aio.ServicerContext[bytes, bytes]
 Unary = Callable[[bytes], Awaitable[bytes]]
+T = TypeVar("T")
 
 
 class Gone(Exception):
@@ -41,31 +45,74 @@ class Call:
         meter: Meter,
         log: structlog.typing.FilteringBoundLogger,
         memory: Memory,
+        incoming: Incoming,
         outgoing: Outgoing,
-        first: bytes | None = None,
+        access: CallAccess | None = None,
     ) -> None:
         self._context = context
+        self._incoming = incoming
+        self._sender = incoming.sender(context)
         self._log = log
         self._memory = memory
+        self._access = access
+        self.watched: Watched | None = None
         self.outgoing = outgoing
         self.meter = meter
-        self.first = first  # the one request of a server-streaming call
+        self._sent = 0  # bytes
+        self._worked_on = 0  # bytes of the last message that came
+        self.first = b""  # the one request of a server-streaming call
+
+    async def receive(self) -> bytes:
+        """The only message of a client that sends no other."""
+        raw = await self._incoming.receive(self._context)
+        self.meter.received(len(raw))
+        self._worked_on = len(raw)
+        if self._access is not None:
+            self._access.check(raw)
+        return raw
 
     async def read(self) -> bytes | None:
         """The client's next message, None when it has closed its side."""
+        if self._access is not None and (seconds := self._access.seconds()):
+            await asyncio.sleep(seconds)  # before the message is taken: waiting may be broken off
+        self._memory.used(self._worked_on)
+        self._worked_on = 0
+        await self._incoming.stream_turn(self._sender)
         raw: Any = await self._context.read()
         if raw is grpc.aio.EOF:
             return None
+        self._sender.came(len(raw))
         self.meter.received(len(raw))
-        self._memory.used(len(raw))
+        self._worked_on = len(raw)
+        if self._access is not None:
+            self._access.check(raw)
         return raw  # type: ignore[no-any-return]
 
     async def write(self, raw: bytes) -> None:
+        # gRPC forgets that it has begun to answer if its first write is broken off, and then cannot end the call.
+        watched = self.watched
+        if watched is not None:
+            watched.busy = True
         try:
             await self.outgoing.send(self._context.write(raw), len(raw))
         except grpc.aio.BaseError as error:
             raise Gone from error
+        finally:
+            if watched is not None:
+                watched.busy = False
+        if watched is not None and watched.error is not None:
+            raise watched.error
         self.meter.sent(len(raw))
+        self._sent += len(raw)
+
+    def require(self, queue: str) -> None:
+        """Return if the caller may do this on the queue; for streams that answer each request by itself."""
+        if self._access is not None:
+            self._access.require(queue)
+
+    def over(self) -> None:
+        """What was held for the stream is free now."""
+        self._memory.used(self._worked_on + self._sent)
 
     def failed(self, error: BaseException) -> None:
         """A request on the stream failed; if in a way that nobody foresaw, the log says how."""
@@ -83,38 +130,60 @@ class Guard:
         self,
         metrics: Metrics,
         memory: Memory,
+        incoming: Incoming,
         outgoing: Outgoing,
         clock: Clock,
         log: structlog.typing.FilteringBoundLogger,
+        keys: Keyring | None = None,
+        audit: AuditLog | None = None,
+        traced: bool = False,
     ) -> None:
+        """`traced`: calls are parts of traces."""
+        self._traced = traced
+        self._keys = keys
+        self._audit = audit
         self._metrics = metrics
+        self._incoming = incoming
         self._outgoing = outgoing
         self._open = 0  # streams
         self._memory = memory
         self._clock = clock
         self._log = log
 
-    def unary(
-        self, method: str, verb: Unary, crowd: Crowd | None = None
-    ) -> grpc.RpcMethodHandler[bytes, bytes]:
-        """A handler of `verb`; where calls have a `crowd`, each takes its turn in it."""
-        meter, clock, memory = self._metrics.meter(method), self._clock, self._memory
+    def unary(self, service: str, method: str, verb: Unary) -> grpc.RpcMethodHandler[bytes, bytes]:
+        """A handler of `verb`.
 
-        async def handle(raw: bytes, context: Context) -> bytes:
-            started = clock.monotonic()
-            meter.received(len(raw))
-            memory.used(len(raw))
+        To gRPC it is one of a stream of requests: then a request is received when we ask for it, and not before.
+        """
+        meter, clock = self._metrics.meter(method), self._clock
+        memory, incoming = self._memory, self._incoming
+        keys, waits, traced = self._keys, method in WAITING, self._traced
+        audit = self._audit if is_audited(service, method) else None
+
+        async def handle(_requests: object, context: Context) -> bytes:
+            raw, size, started = b"", 0, clock.monotonic()
+            access: CallAccess | None = None
             try:
-                if crowd is not None:
-                    await crowd.turn()
-                reply = await verb(raw)
+                raw = await incoming.receive(context)
+                size, started = len(raw), clock.monotonic()
+                meter.received(size)
+                if traced:
+                    note_trace(metadata_of(context, "traceparent"))
+                if keys is None or not (waits or keys.closed):
+                    reply = await verb(raw)
+                else:
+                    access = CallAccess(keys, service, method, context)
+                    access.check(raw)
+                    reply = await (self._watch(keys, access, verb(raw)) if waits else verb(raw))
             except BaseException as error:  # noqa: BLE001 - sorted out, never swallowed
                 meter.took(clock.monotonic() - started)
                 raw = b""
                 await self._failed(method, meter, context, error)
             finally:
-                if crowd is not None:
-                    crowd.went()
+                memory.used(size)
+            if audit is not None and keys is not None and keys.closed:
+                shown, queue = (None, None) if access is None else (access.key, access.queue)
+                audit.tell(shown, "grpc", method, queue, _number(context))
             meter.took(clock.monotonic() - started)
             meter.sent(len(reply))
             memory.used(len(reply))
@@ -123,27 +192,64 @@ class Guard:
             meter.ended(grpc.StatusCode.OK)
             return reply
 
-        return grpc.unary_unary_rpc_method_handler(handle)
+        return grpc.stream_unary_rpc_method_handler(handle)
 
-    def server_stream(self, method: str, serve: Streaming) -> grpc.RpcMethodHandler[bytes, bytes]:
+    def reflection(self, serve: Callable[[Any, Any], Any]) -> grpc.RpcMethodHandler[Any, Any]:
+        """The service that lists methods, for those who have a key."""
+        from grpc_reflection.v1alpha import reflection_pb2 as messages
+
+        async def handle(requests: Any, context: Any) -> AsyncIterator[Any]:
+            try:
+                if self._keys is not None:
+                    self._keys.identify(key_in(context))
+            except JjqError as error:
+                await _abort(context, *status_out(error))
+            async for reply in serve(requests, context):
+                yield reply
+
+        return grpc.stream_stream_rpc_method_handler(
+            handle,
+            messages.ServerReflectionRequest.FromString,
+            messages.ServerReflectionResponse.SerializeToString,
+        )
+
+    @staticmethod
+    async def _watch(keys: Keyring, access: CallAccess, work: Awaitable[T]) -> T:
+        """The result of `work`, unless its caller loses the right to it meanwhile."""
+        with keys.watch(access.recheck):
+            return await work
+
+    def server_stream(
+        self, service: str, method: str, serve: Streaming
+    ) -> grpc.RpcMethodHandler[bytes, bytes]:
         meter = self._metrics.meter(method)
 
-        async def handle(raw: bytes, context: Context) -> None:
-            meter.received(len(raw))
-            self._memory.used(len(raw))
-            call = Call(context, meter, self._log, self._memory, self._outgoing, raw)
-            await self._stream(method, meter, context, serve, call)
+        async def first(call: Call) -> None:
+            call.first = await call.receive()
+            await serve(call)
 
-        return grpc.unary_stream_rpc_method_handler(handle)
-
-    def both_streams(self, method: str, serve: Streaming) -> grpc.RpcMethodHandler[bytes, bytes]:
-        meter = self._metrics.meter(method)
-
-        async def handle(requests: object, context: Context) -> None:
-            call = Call(context, meter, self._log, self._memory, self._outgoing)
-            await self._stream(method, meter, context, serve, call)
+        async def handle(_requests: object, context: Context) -> None:
+            access = self._access(service, method, context)
+            await self._stream(method, meter, context, first, self._call(context, meter, access), access)
 
         return grpc.stream_stream_rpc_method_handler(handle)
+
+    def both_streams(
+        self, service: str, method: str, serve: Streaming
+    ) -> grpc.RpcMethodHandler[bytes, bytes]:
+        meter = self._metrics.meter(method)
+
+        async def handle(_requests: object, context: Context) -> None:
+            access = self._access(service, method, context)
+            await self._stream(method, meter, context, serve, self._call(context, meter, access), access)
+
+        return grpc.stream_stream_rpc_method_handler(handle)
+
+    def _access(self, service: str, method: str, context: Context) -> CallAccess | None:
+        return None if self._keys is None else CallAccess(self._keys, service, method, context)
+
+    def _call(self, context: Context, meter: Meter, access: CallAccess | None) -> Call:
+        return Call(context, meter, self._log, self._memory, self._incoming, self._outgoing, access)
 
     def _hold(self, size: int, context: Context) -> None:
         """Count a reply until its client has read it."""
@@ -156,7 +262,13 @@ class Guard:
         self._outgoing.release(size)
 
     async def _stream(
-        self, method: str, meter: Meter, context: Context, serve: Streaming, call: Call
+        self,
+        method: str,
+        meter: Meter,
+        context: Context,
+        serve: Streaming,
+        call: Call,
+        access: CallAccess | None,
     ) -> None:
         meter.open += 1
         self._open += 1
@@ -165,12 +277,19 @@ class Guard:
                 raise Exhausted(
                     f"the server has {STREAMS_OPEN_MAX} open streams, and takes no more: close some, retry"
                 )
-            await serve(call)
+            if self._traced:
+                note_trace(metadata_of(context, "traceparent"))
+            if access is None or self._keys is None:
+                await serve(call)
+            else:
+                with access.stream(), self._keys.watch(access.recheck) as call.watched:
+                    await serve(call)
         except BaseException as error:  # noqa: BLE001 - sorted out, never swallowed
             await self._failed(method, meter, context, error)
         finally:
             meter.open -= 1
             self._open -= 1
+            call.over()
         meter.ended(grpc.StatusCode.OK)
 
     async def _failed(self, method: str, meter: Meter, context: Context, error: BaseException) -> NoReturn:
@@ -188,15 +307,20 @@ class Guard:
         if isinstance(error, JjqError):
             code, text, trailers = status_out(error)
             meter.ended(code)
-            self._log.debug("refused", method=method, code=code.name, why=text)
+            self._log.debug("refused", method=method, request=_number(context), code=code.name, why=text)
             _let_go(error)
             await _abort(context, code, text, trailers)
         if not isinstance(error, Exception):
             raise error
         meter.ended(grpc.StatusCode.INTERNAL)
-        self._log.error("unforeseen", method=method, exc_info=error)
+        self._log.error("unforeseen", method=method, request=_number(context), exc_info=error)
         _let_go(error)
         await _abort(context, grpc.StatusCode.INTERNAL, UNEXPECTED, ())
+
+
+def _number(context: Context) -> str:
+    """The number that a client gave its call, for the log; as over HTTP."""
+    return (metadata_of(context, "x-request-id") or "")[:128]
 
 
 async def _abort(context: Context, code: grpc.StatusCode, text: str, trailers: Any) -> NoReturn:

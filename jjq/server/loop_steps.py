@@ -4,24 +4,86 @@ A large message takes a second to decode. A thread would hold the interpreter's 
 with it; so the work is made of steps of a millisecond (see jjq/wire/friendly.py), and between two steps everybody else
 is served. Those who have long work take turns: however many they are, the loop does one step at a time, and
 whoever has a few steps only does not wait for the end of a thousand.
+
+Short work of thousands is long work too: streams that are all ready in the same moment would be served one after
+the other, and a push that came in between would wait for all of them, several times on its way. `Pace` lets one of
+them go on in each round of the loop.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
+from jjq.limits import DECODES_MAX, INCOMING_BYTES_MAX, LARGE_BYTES
 from jjq.wire.friendly import Steps
 
 T = TypeVar("T")
+
+
+class Pace:
+    """One of many in each round of the loop. A lone one never waits."""
+
+    def __init__(self) -> None:
+        self._line: deque[asyncio.Future[None]] = deque()
+        self._taken = False  # in this round
+
+    async def turn(self) -> None:
+        """Return when the caller may work for about a millisecond."""
+        loop = asyncio.get_running_loop()
+        if not self._taken:
+            self._taken = True
+            loop.call_soon(self._next)
+            return
+        mine = loop.create_future()
+        self._line.append(mine)
+        await mine
+
+    def _next(self) -> None:
+        while self._line:
+            turn = self._line.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                asyncio.get_running_loop().call_soon(self._next)
+                return
+        self._taken = False
 
 
 class Turns:
     """Who has long work to do, one after the other."""
 
     def __init__(self) -> None:
+        self.pace = Pace()  # of streams, whose work is short
         self._turn = asyncio.Lock()  # fair: whoever waits longest is next
+        self._large = asyncio.Semaphore(DECODES_MAX)
         self.steps = 0  # done in turns so far
+        self.bytes = 0  # of messages that are being decoded in turns
+        self.on_room: Callable[[], None] = lambda: None  # called when there are fewer again
+
+    @property
+    def full(self) -> bool:
+        """Whether so much is being decoded that large messages should wait outside."""
+        return self.bytes >= INCOMING_BYTES_MAX
+
+    @asynccontextmanager
+    async def holding(self, size: int) -> AsyncIterator[None]:
+        """While a message of `size` bytes is decoded in turns. Its elements may take ten times as much as their bytes,
+        so of those that are large only a few are decoded at a time."""
+        self.bytes += size
+        try:
+            if size < LARGE_BYTES:
+                yield
+            else:
+                async with self._large:
+                    yield
+        finally:
+            was_full = self.full
+            self.bytes -= size
+            if was_full and not self.full:
+                self.on_room()
 
     async def run(self, work: Steps[T]) -> T:
         """The result of all steps. The first is done at once, and most work has no other."""

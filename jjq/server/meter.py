@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import Final
 
 import grpc
@@ -55,12 +56,13 @@ class Meter:
         self.calls[code] = self.calls.get(code, 0) + 1
 
     def histogram(self) -> list[tuple[str, float]]:
-        """How many took up to each bound, smaller ones included."""
-        total, found = 0, []
-        for bound, count in zip((*map(str, BUCKETS), "+Inf"), self._buckets, strict=True):
-            total += count
-            found.append((bound, float(total)))
-        return found
+        return cumulative(self._buckets)
+
+
+def cumulative(buckets: Iterable[int]) -> list[tuple[str, float]]:
+    """How many took up to each bound, smaller ones included."""
+    bounds = (*map(str, BUCKETS), "+Inf")
+    return [(bound, float(total)) for bound, total in zip(bounds, accumulate(buckets), strict=True)]
 
 
 def families(meters: Iterable[Meter]) -> list[Metric]:

@@ -24,6 +24,7 @@ from hotstore.read.status import installed_version
 from jjq.addresses import split_address
 from jjq.server.meter import Meter, families
 from jjq.server.outgoing import Outgoing
+from jjq.server.stalls import StallMeter
 
 _SCRAPE_SECONDS: Final = 5.0
 
@@ -52,17 +53,25 @@ class Metrics(Collector):
         self.registry = CollectorRegistry()
         self._meters: dict[str, Meter] = {}
         self._outgoing: Outgoing | None = None
+        self._stalls: StallMeter | None = None
         self.registry.register(self)
 
     def meter(self, method: str) -> Meter:
         """The figures of a method, always the same object."""
         return self._meters.setdefault(method, Meter(method))
 
+    @property
+    def meters(self) -> list[Meter]:
+        """Those of all methods that were ever called."""
+        return list(self._meters.values())
+
     def collect(self) -> Iterable[Metric]:
         build = GaugeMetricFamily("jjq_build_info", "What runs here; always 1", labels=("version", "python"))
         build.add_metric((installed_version(), platform.python_version()), 1)
         yield build
-        yield from families(list(self._meters.values()))
+        yield from families(self.meters)
+        if self._stalls is not None:
+            yield self._stalls.family()
         if self._outgoing is not None:
             held, most, closed = self._outgoing.bytes, self._outgoing.most, self._outgoing.closed
             yield GaugeMetricFamily("jjq_outgoing_bytes", "Memory for what clients have not read yet", held)
@@ -70,6 +79,10 @@ class Metrics(Collector):
             yield CounterMetricFamily(
                 "jjq_closed_streams", "Streams closed as their client did not read", closed
             )
+
+    def watch_stalls(self, stalls: StallMeter) -> None:
+        """Show how late the event loop is too."""
+        self._stalls = stalls
 
     def watch_outgoing(self, outgoing: Outgoing) -> None:
         """Show what is held for clients too."""

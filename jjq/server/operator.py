@@ -19,11 +19,11 @@ class OperatorVerbs:
     """`tables` maps the names of services to their methods, coroutines from bytes to bytes."""
 
     def __init__(self, cluster: Operations, here: Operations) -> None:
-        self._cluster = cluster
+        self.cluster = cluster
         self._here = here
 
     def tables(self) -> dict[str, dict[str, Verb]]:
-        return {OPERATOR: _table(self._cluster), PEER_OPERATOR: _table(self._here)}
+        return {OPERATOR: _table(self.cluster), PEER_OPERATOR: _table(self._here)}
 
 
 def _table(operations: Operations) -> dict[str, Verb]:

@@ -16,6 +16,7 @@ import structlog
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import InvalidInput, JjqError
 from hotstore.port import Store
+from jjq.access.keyring import Keyring
 from jjq.limits import HANDSHAKE_SECONDS, STREAM_BYTES_MAX, STREAM_PUSHES_MAX, WIRES_MAX
 from jjq.server.loop_steps import Turns
 from jjq.server.meter import Meter
@@ -24,7 +25,7 @@ from jjq.server.unary import decode_push, push
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.arrow_field import Span
 from jjq.wire.convert import receipt_out
-from jjq.wire.peer_protocol import GREETING, Frames, greeting_of
+from jjq.wire.peer_protocol import GREETING, KEY_NUMBER, Frames, greeting_of
 from jjq.wire.status import error_out
 
 _LAST_SECONDS: Final = 1.0  # to send what was answered, when stopping
@@ -42,7 +43,9 @@ class PeerListener:
         meter: Meter,
         clock: Clock,
         log: structlog.typing.FilteringBoundLogger,
+        keys: Keyring | None = None,
     ) -> None:
+        self.keys = keys
         self.greeting = greeting_of(node)
         self.store = store
         self.drain = drain
@@ -98,6 +101,7 @@ class Asked(Frames):
         self._bytes = 0  # under way
         self._pushes = 0
         self._stuck = False
+        self._key: str | None = None  # that the other node shows
         self._order = asyncio.Lock()  # a large push is decoded in steps, and none that came later may pass it
         self.lost: asyncio.Future[None] = self._loop.create_future()
         self._late: asyncio.TimerHandle | None = None
@@ -134,6 +138,9 @@ class Asked(Frames):
         self._listener.log.warning("a connection for other nodes was ended", peer=who, why=why)
 
     def heard(self, number: int, message: Span) -> None:
+        if number == KEY_NUMBER:
+            self._key = message.bytes.decode("latin-1")
+            return
         self._listener.meter.received(message.size)
         self._bytes += message.size
         self._pushes += 1
@@ -146,6 +153,8 @@ class Asked(Frames):
         meter, clock = self._listener.meter, self._listener.clock
         began = clock.monotonic()
         try:
+            if self._listener.keys is not None:
+                self._listener.keys.require_peer(self._key)
             async with self._order:
                 request, payload = await decode_push(message, self._listener.turns)
             receipt = await push(self._listener.store, request, payload, request.queue)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +12,7 @@ import grpc
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.limits import MESSAGE_BYTES_MAX
 from jjq import limits
-from jjq.addresses import split_address
+from jjq.addresses import is_loopback, split_address
 
 Plaintext = Literal["warn", "refuse", "allow"]
 
@@ -80,6 +79,7 @@ class ServerSettings:
     streams_max: int = limits.STREAMS_MAX
     message_bytes_max: int = MESSAGE_BYTES_MAX
     outgoing_bytes_max: int = limits.OUTGOING_BYTES_MAX  # for what clients have not read yet
+    traced: bool = False  # calls are parts of traces: their trace context is read
 
     def __post_init__(self) -> None:
         split_address(self.listen, "listen")
@@ -102,7 +102,7 @@ class ServerSettings:
     @property
     def exposed(self) -> bool:
         """Whether other machines may reach the port, and whoever is between them can read along."""
-        return self.tls is None and not _is_loopback(split_address(self.listen, "listen")[0])
+        return self.tls is None and not is_loopback(split_address(self.listen, "listen")[0])
 
     @property
     def exposure(self) -> str:
@@ -124,6 +124,8 @@ class ServerSettings:
             # without a reason (CANCELLED): many calls of one client ended those of others. Ours are refused in words.
             ("grpc.server.max_pending_requests", limits.CALLS_PENDING_MAX),
             ("grpc.server.max_pending_requests_hard_limit", limits.CALLS_PENDING_MAX),
+            ("grpc.http2.bdp_probe", 0),  # else core itself decides how much it looks ahead
+            ("grpc.http2.lookahead_bytes", limits.LOOKAHEAD_BYTES),
             ("grpc.http2.min_ping_interval_without_data_ms", round(limits.PING_SECONDS_MIN * 1000)),
             ("grpc.http2.max_ping_strikes", limits.PING_STRIKES_MAX),
             ("grpc.keepalive_time_ms", round(limits.KEEPALIVE_SECONDS * 1000)),
@@ -136,10 +138,3 @@ class ServerSettings:
             # of gzip fill the memory. Compressed requests get UNIMPLEMENTED.
             ("grpc.compression_enabled_algorithms_bitset", 1),
         ]
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"  # any other name may mean any address

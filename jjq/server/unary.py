@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from coldstore.shared.errors import InvalidInput
 from hotstore.port import Popped, Push, Receipt, Store
+from jjq.access.quotas import SPENDER, new_queue
 from jjq.limits import WAIT_SECONDS_MAX
 from jjq.server.cluster_port import Hint
 from jjq.server.loop_steps import Turns
@@ -36,19 +37,29 @@ class PushPayload(NamedTuple):
     serialized: pa.Buffer | None
 
 
+def push_value(request: pb.PushRequest, payload: PushPayload, queue: str) -> Push:
+    """The push that a request holds."""
+    timeout = request.timeout_seconds
+    if timeout and (not math.isfinite(timeout) or not 0 <= timeout <= WAIT_SECONDS_MAX):
+        raise InvalidInput(f"timeout_seconds must be between 0 and {WAIT_SECONDS_MAX:g}, not {timeout}")
+    return Push(
+        queue,
+        payload.batch,
+        producer=request.producer if request.HasField("producer") else None,
+        sequence=request.sequence if request.HasField("sequence") else None,
+        expected_offset=request.expected_offset if request.HasField("expected_offset") else None,
+        stage=STAGE.word(request.stage),
+        serialized=payload.serialized,
+        timeout=timeout,
+    )
+
+
 async def push(store: Store, request: pb.PushRequest, payload: PushPayload, queue: str) -> Receipt:
     """Append what a request holds; the same for Push and PushStream."""
-    return await store.append(
-        Push(
-            queue,
-            payload.batch,
-            producer=request.producer if request.HasField("producer") else None,
-            sequence=request.sequence if request.HasField("sequence") else None,
-            expected_offset=request.expected_offset if request.HasField("expected_offset") else None,
-            stage=STAGE.word(request.stage),
-            serialized=payload.serialized,
-        )
-    )
+    receipt = await store.append(push_value(request, payload, queue))
+    if (usage := SPENDER.get()) is not None:
+        usage.spend(receipt.count, payload.batch.nbytes)
+    return receipt
 
 
 async def decode_push(span: Span, turns: Turns) -> tuple[pb.PushRequest, PushPayload]:
@@ -72,7 +83,10 @@ async def payload_of(batch: Span | None, turns: Turns) -> PushPayload:
     if not isinstance(batch, FriendlySpan):
         return PushPayload(*arrow_ipc.decode(batch))  # has no steps: a tenth quicker by itself
     small = decode_small(batch)
-    return PushPayload(*await turns.run(batch_in(batch))) if small is None else PushPayload(small, None)
+    if small is not None:
+        return PushPayload(small, None)
+    async with turns.holding(batch.size):
+        return PushPayload(*await turns.run(batch_in(batch)))
 
 
 async def pop(store: Store, drain: Drain, request: pb.PopRequest) -> Popped:
@@ -101,6 +115,13 @@ async def _patient(drain: Drain, take: Callable[[float], Awaitable[Popped]], wai
     return await drain.wait(take(wait))
 
 
+class Transports(NamedTuple):
+    """Other ways to the same methods."""
+
+    websocket_port: int = 0
+    instance: str = ""
+
+
 class Verbs:
     """One method of the service each; `table` maps their names to coroutines from bytes to bytes."""
 
@@ -113,7 +134,9 @@ class Verbs:
         outgoing: Outgoing,
         hint: Hint,
         count: Callable[[str], Count],
+        transports: Callable[[], Transports],
     ) -> None:
+        self._transports = transports
         self._store = store
         self._hint = hint
         self._streams = streams
@@ -133,6 +156,7 @@ class Verbs:
             ("UndeleteQueue", pb.UndeleteQueueRequest, self._undelete_queue),
             ("SealQueue", pb.SealQueueRequest, self._seal_queue),
             ("GetStatus", pb.GetStatusRequest, self._get_status),
+            ("GetTransports", pb.GetTransportsRequest, self._get_transports),
             ("CreateSubscriber", pb.CreateSubscriberRequest, self._create_subscriber),
             ("GetSubscriber", pb.GetSubscriberRequest, self._get_subscriber),
             ("ListSubscribers", pb.ListSubscribersRequest, self._list_subscribers),
@@ -149,12 +173,13 @@ class Verbs:
     # Queues ---------------------------------------------------------------------------------------
 
     async def _create_queue(self, request: pb.CreateQueueRequest) -> pb.CreateQueueResponse:
-        found = await self._store.create_queue(
-            request.name,
-            content=CONTENT.word(request.content),
-            block_bytes=request.block_bytes if request.HasField("block_bytes") else None,
-            block_seconds=request.block_seconds if request.HasField("block_seconds") else None,
-        )
+        async with new_queue(self._store, request.name):
+            found = await self._store.create_queue(
+                request.name,
+                content=CONTENT.word(request.content),
+                block_bytes=request.block_bytes if request.HasField("block_bytes") else None,
+                block_seconds=request.block_seconds if request.HasField("block_seconds") else None,
+            )
         return pb.CreateQueueResponse(queue=convert.queue_out(found))
 
     async def _get_queue(self, request: pb.GetQueueRequest) -> pb.GetQueueResponse:
@@ -172,7 +197,7 @@ class Verbs:
 
     async def _list_queues(self, request: pb.ListQueuesRequest) -> pb.ListQueuesResponse:
         page = Page.asked("queues", request.page_size, request.page_token)
-        found = await self._store.list_queues(after=page.place, limit=page.limit)
+        found = await self._store.list_queues(after=page.place, limit=page.limit, ledgers=request.ledgers)
         queues, token = page.cut(found, lambda queue: queue.name)
         return pb.ListQueuesResponse(queues=[convert.queue_out(q) for q in queues], next_page_token=token)
 
@@ -201,7 +226,8 @@ class Verbs:
         return pb.DeleteQueueResponse(deletion=convert.deletion_out(done))
 
     async def _undelete_queue(self, request: pb.UndeleteQueueRequest) -> pb.UndeleteQueueResponse:
-        found = await self._store.undelete_queue(request.queue)
+        async with new_queue(self._store, request.queue):
+            found = await self._store.undelete_queue(request.queue)
         return pb.UndeleteQueueResponse(queue=convert.queue_out(found))
 
     async def _seal_queue(self, request: pb.SealQueueRequest) -> pb.SealQueueResponse:
@@ -209,6 +235,10 @@ class Verbs:
 
     async def _get_status(self, request: pb.GetStatusRequest) -> pb.GetStatusResponse:
         return pb.GetStatusResponse(nodes=[convert.status_out(each) for each in await self._store.status()])
+
+    async def _get_transports(self, request: pb.GetTransportsRequest) -> pb.GetTransportsResponse:
+        port, instance = self._transports()
+        return pb.GetTransportsResponse(websocket_port=port, instance=instance)
 
     # Subscribers ----------------------------------------------------------------------------------
 

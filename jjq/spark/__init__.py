@@ -8,6 +8,7 @@
 
     frame, source   the two ways in: `read`, and the data source "jjq"; options and schema are common to both
     columns         helpers for users: text, JSON, headers, subscribers
+    groups          worker groups: their tasks, and what happened to them
     interpreter     which Python the workers run
     cold, server    connections to the cold store and to a server
     errors, limits  one-line errors, reports of skipped blocks; all limits
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from jjq.spark.columns import from_json, header, subscribers, to_text
     from jjq.spark.errors import skipped
     from jjq.spark.frame import read
+    from jjq.spark.groups import tasks, transitions
     from jjq.spark.jobs.bulk_import import import_history
     from jjq.spark.source import register
 
@@ -37,10 +39,23 @@ _HOME = {
     "register": "jjq.spark.source",
     "skipped": "jjq.spark.errors",
     "subscribers": "jjq.spark.columns",
+    "tasks": "jjq.spark.groups",
     "to_text": "jjq.spark.columns",
+    "transitions": "jjq.spark.groups",
 }
 
-__all__ = ["from_json", "header", "import_history", "read", "register", "skipped", "subscribers", "to_text"]
+__all__ = [
+    "from_json",
+    "header",
+    "import_history",
+    "read",
+    "register",
+    "skipped",
+    "subscribers",
+    "tasks",
+    "to_text",
+    "transitions",
+]
 
 
 def __getattr__(name: str) -> Any:

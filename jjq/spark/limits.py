@@ -30,6 +30,11 @@ SECTION_BLOCKS: Final = 64  # what one task verifies at most
 PUBLISH_BLOCKS: Final = 16  # what one task of an import publishes; the next one begins after it
 IMPORT_BLOCKS: Final = 4  # blocks that one task of an import makes, about
 IMPORT_PARTITIONS_MAX: Final = 100_000
+DIRECT_BYTES_MAX: Final = (
+    256 * MIB
+)  # of Parquet, before compression, that one task imports without Spark's rows …
+DIRECT_TABLE_BYTES_MAX: Final = 1_024 * MIB  # … if it is not more as Arrow …
+DIRECT_FILES_MAX: Final = 256  # … nor in more files
 SOURCE_FILES: Final = 16  # of an import, that are looked at before Spark starts
 SOURCE_LINES: Final = 1_000  # of one of them, if it is text
 SOURCE_LINE_BYTES: Final = 256 * KIB

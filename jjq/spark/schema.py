@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pyarrow as pa
 from pyspark.sql.types import (
     BinaryType,
     DataType,
+    IntegerType,
     LongType,
     MapType,
     StringType,
@@ -15,8 +18,18 @@ from pyspark.sql.types import (
 )
 
 from coldstore.block.read import COLUMNS
-from coldstore.shared.batch import TIMESTAMP, Content, value_type
+from coldstore.shared.batch import LEDGER_FIELDS, TIMESTAMP, Content, value_type
 from coldstore.shared.errors import InvalidInput
+
+_PLAIN: Final[dict[pa.DataType, DataType]] = {
+    pa.int64(): LongType(),
+    pa.int32(): IntegerType(),
+    pa.string(): StringType(),
+    TIMESTAMP: TimestampType(),
+}
+_LEDGER: Final = StructType([StructField(f.name, _PLAIN[f.type], True) for f in LEDGER_FIELDS])
+
+_LEDGER_ARROW: Final = pa.struct([field.with_nullable(True) for field in LEDGER_FIELDS])
 
 
 def _types(content: Content) -> dict[str, DataType]:
@@ -24,7 +37,7 @@ def _types(content: Content) -> dict[str, DataType]:
         "offset": LongType(),
         "timestamp": TimestampType(),
         "key": BinaryType(),
-        "value": BinaryType() if content == "bytes" else StringType(),
+        "value": _LEDGER if content == "ledger" else BinaryType() if content == "bytes" else StringType(),
         "headers": MapType(StringType(), BinaryType()),
     }
 
@@ -53,5 +66,6 @@ def _arrow_type(field: StructField, content: Content) -> pa.DataType:
     if isinstance(field.dataType, MapType):
         value = pa.field("value", pa.binary(), field.dataType.valueContainsNull)
         return pa.map_(pa.string(), value)
-    plain = {"offset": pa.int64(), "timestamp": TIMESTAMP, "key": pa.binary(), "value": value_type(content)}
+    value = _LEDGER_ARROW if content == "ledger" else value_type(content)
+    plain = {"offset": pa.int64(), "timestamp": TIMESTAMP, "key": pa.binary(), "value": value}
     return plain[field.name]

@@ -19,6 +19,7 @@ class Content(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CONTENT_BYTES: _ClassVar[Content]
     CONTENT_TEXT: _ClassVar[Content]
     CONTENT_JSON: _ClassVar[Content]
+    CONTENT_LEDGER: _ClassVar[Content]
 
 class Stage(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -35,6 +36,32 @@ class BlockKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     BLOCK_KIND_SEALING: _ClassVar[BlockKind]
     BLOCK_KIND_YOUNG: _ClassVar[BlockKind]
     BLOCK_KIND_FINAL: _ClassVar[BlockKind]
+
+class TaskState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TASK_STATE_UNSPECIFIED: _ClassVar[TaskState]
+    TASK_STATE_READY: _ClassVar[TaskState]
+    TASK_STATE_TAKEN: _ClassVar[TaskState]
+    TASK_STATE_DELAYED: _ClassVar[TaskState]
+    TASK_STATE_BURIED: _ClassVar[TaskState]
+    TASK_STATE_DONE: _ClassVar[TaskState]
+
+class TaskVerb(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TASK_VERB_UNSPECIFIED: _ClassVar[TaskVerb]
+    TASK_VERB_ACK: _ClassVar[TaskVerb]
+    TASK_VERB_NACK: _ClassVar[TaskVerb]
+    TASK_VERB_RELEASE: _ClassVar[TaskVerb]
+    TASK_VERB_TOUCH: _ClassVar[TaskVerb]
+    TASK_VERB_BURY: _ClassVar[TaskVerb]
+    TASK_VERB_KICK: _ClassVar[TaskVerb]
+    TASK_VERB_DELETE: _ClassVar[TaskVerb]
+
+class OnExhausted(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ON_EXHAUSTED_UNSPECIFIED: _ClassVar[OnExhausted]
+    ON_EXHAUSTED_BURY: _ClassVar[OnExhausted]
+    ON_EXHAUSTED_DROP: _ClassVar[OnExhausted]
 
 class ErrorKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -61,6 +88,7 @@ CONTENT_UNSPECIFIED: Content
 CONTENT_BYTES: Content
 CONTENT_TEXT: Content
 CONTENT_JSON: Content
+CONTENT_LEDGER: Content
 STAGE_UNSPECIFIED: Stage
 STAGE_READY: Stage
 STAGE_WRITTEN: Stage
@@ -71,6 +99,23 @@ BLOCK_KIND_HOT_HOT: BlockKind
 BLOCK_KIND_SEALING: BlockKind
 BLOCK_KIND_YOUNG: BlockKind
 BLOCK_KIND_FINAL: BlockKind
+TASK_STATE_UNSPECIFIED: TaskState
+TASK_STATE_READY: TaskState
+TASK_STATE_TAKEN: TaskState
+TASK_STATE_DELAYED: TaskState
+TASK_STATE_BURIED: TaskState
+TASK_STATE_DONE: TaskState
+TASK_VERB_UNSPECIFIED: TaskVerb
+TASK_VERB_ACK: TaskVerb
+TASK_VERB_NACK: TaskVerb
+TASK_VERB_RELEASE: TaskVerb
+TASK_VERB_TOUCH: TaskVerb
+TASK_VERB_BURY: TaskVerb
+TASK_VERB_KICK: TaskVerb
+TASK_VERB_DELETE: TaskVerb
+ON_EXHAUSTED_UNSPECIFIED: OnExhausted
+ON_EXHAUSTED_BURY: OnExhausted
+ON_EXHAUSTED_DROP: OnExhausted
 ERROR_KIND_UNSPECIFIED: ErrorKind
 ERROR_KIND_INVALID_INPUT: ErrorKind
 ERROR_KIND_OUT_OF_RANGE: ErrorKind
@@ -219,12 +264,14 @@ class LostRange(_message.Message):
     def __init__(self, first_offset: _Optional[int] = ..., next_offset: _Optional[int] = ...) -> None: ...
 
 class ListQueuesRequest(_message.Message):
-    __slots__ = ("page_size", "page_token")
+    __slots__ = ("page_size", "page_token", "ledgers")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    LEDGERS_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    ledgers: bool
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., ledgers: _Optional[bool] = ...) -> None: ...
 
 class ListQueuesResponse(_message.Message):
     __slots__ = ("queues", "next_page_token")
@@ -339,6 +386,18 @@ class NodeStatus(_message.Message):
     error: str
     def __init__(self, node: _Optional[str] = ..., version: _Optional[str] = ..., uptime_seconds: _Optional[float] = ..., figures: _Optional[_Mapping[str, float]] = ..., lag_elements: _Optional[int] = ..., lag_seconds: _Optional[float] = ..., cold_seconds: _Optional[float] = ..., cold_error: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
 
+class GetTransportsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetTransportsResponse(_message.Message):
+    __slots__ = ("websocket_port", "instance")
+    WEBSOCKET_PORT_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    websocket_port: int
+    instance: str
+    def __init__(self, websocket_port: _Optional[int] = ..., instance: _Optional[str] = ...) -> None: ...
+
 class GetStatusRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -364,7 +423,7 @@ class Resolved(_message.Message):
     def __init__(self, offset: _Optional[int] = ..., timestamp_us: _Optional[int] = ..., first_offset: _Optional[int] = ..., next_offset: _Optional[int] = ..., rule: _Optional[str] = ...) -> None: ...
 
 class Subscriber(_message.Message):
-    __slots__ = ("id", "name", "queue", "offset", "previous", "block", "start", "created_us", "asleep", "lag", "resolved")
+    __slots__ = ("id", "name", "queue", "offset", "previous", "block", "start", "created_us", "asleep", "lag", "resolved", "lag_seconds")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
@@ -376,6 +435,7 @@ class Subscriber(_message.Message):
     ASLEEP_FIELD_NUMBER: _ClassVar[int]
     LAG_FIELD_NUMBER: _ClassVar[int]
     RESOLVED_FIELD_NUMBER: _ClassVar[int]
+    LAG_SECONDS_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     queue: str
@@ -387,7 +447,8 @@ class Subscriber(_message.Message):
     asleep: bool
     lag: int
     resolved: Resolved
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., queue: _Optional[str] = ..., offset: _Optional[int] = ..., previous: _Optional[int] = ..., block: _Optional[int] = ..., start: _Optional[str] = ..., created_us: _Optional[int] = ..., asleep: _Optional[bool] = ..., lag: _Optional[int] = ..., resolved: _Optional[_Union[Resolved, _Mapping]] = ...) -> None: ...
+    lag_seconds: float
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., queue: _Optional[str] = ..., offset: _Optional[int] = ..., previous: _Optional[int] = ..., block: _Optional[int] = ..., start: _Optional[str] = ..., created_us: _Optional[int] = ..., asleep: _Optional[bool] = ..., lag: _Optional[int] = ..., resolved: _Optional[_Union[Resolved, _Mapping]] = ..., lag_seconds: _Optional[float] = ...) -> None: ...
 
 class CreateSubscriberRequest(_message.Message):
     __slots__ = ("queue", "name", "start", "clamp", "dry_run")
@@ -520,13 +581,14 @@ class ConfirmResponse(_message.Message):
     def __init__(self, owner: _Optional[str] = ...) -> None: ...
 
 class PushRequest(_message.Message):
-    __slots__ = ("queue", "producer", "sequence", "expected_offset", "stage", "pushes", "elements", "arrow", "padding")
+    __slots__ = ("queue", "producer", "sequence", "expected_offset", "stage", "pushes", "timeout_seconds", "elements", "arrow", "padding")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_OFFSET_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     PUSHES_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
     ELEMENTS_FIELD_NUMBER: _ClassVar[int]
     ARROW_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -536,10 +598,11 @@ class PushRequest(_message.Message):
     expected_offset: int
     stage: Stage
     pushes: _containers.RepeatedCompositeFieldContainer[PushRequest]
+    timeout_seconds: float
     elements: Elements
     arrow: ArrowBatch
     padding: bytes
-    def __init__(self, queue: _Optional[str] = ..., producer: _Optional[str] = ..., sequence: _Optional[int] = ..., expected_offset: _Optional[int] = ..., stage: _Optional[_Union[Stage, str]] = ..., pushes: _Optional[_Iterable[_Union[PushRequest, _Mapping]]] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, queue: _Optional[str] = ..., producer: _Optional[str] = ..., sequence: _Optional[int] = ..., expected_offset: _Optional[int] = ..., stage: _Optional[_Union[Stage, str]] = ..., pushes: _Optional[_Iterable[_Union[PushRequest, _Mapping]]] = ..., timeout_seconds: _Optional[float] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., padding: _Optional[bytes] = ...) -> None: ...
 
 class Receipt(_message.Message):
     __slots__ = ("first_offset", "count", "timestamp_us", "stage", "duplicate")
@@ -825,6 +888,575 @@ class ListBlocksResponse(_message.Message):
     owner: str
     def __init__(self, blocks: _Optional[_Iterable[_Union[Block, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., owner: _Optional[str] = ...) -> None: ...
 
+class RetryBackoff(_message.Message):
+    __slots__ = ("base", "factor", "max", "jitter")
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    FACTOR_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
+    JITTER_FIELD_NUMBER: _ClassVar[int]
+    base: float
+    factor: float
+    max: float
+    jitter: float
+    def __init__(self, base: _Optional[float] = ..., factor: _Optional[float] = ..., max: _Optional[float] = ..., jitter: _Optional[float] = ...) -> None: ...
+
+class GroupSettings(_message.Message):
+    __slots__ = ("driver", "ttr", "ttl", "delay", "priority", "max_attempts", "on_exhausted", "backoff", "capacity", "per_key", "rate")
+    DRIVER_FIELD_NUMBER: _ClassVar[int]
+    TTR_FIELD_NUMBER: _ClassVar[int]
+    TTL_FIELD_NUMBER: _ClassVar[int]
+    DELAY_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    MAX_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    ON_EXHAUSTED_FIELD_NUMBER: _ClassVar[int]
+    BACKOFF_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    PER_KEY_FIELD_NUMBER: _ClassVar[int]
+    RATE_FIELD_NUMBER: _ClassVar[int]
+    driver: str
+    ttr: float
+    ttl: float
+    delay: float
+    priority: int
+    max_attempts: int
+    on_exhausted: OnExhausted
+    backoff: RetryBackoff
+    capacity: int
+    per_key: int
+    rate: float
+    def __init__(self, driver: _Optional[str] = ..., ttr: _Optional[float] = ..., ttl: _Optional[float] = ..., delay: _Optional[float] = ..., priority: _Optional[int] = ..., max_attempts: _Optional[int] = ..., on_exhausted: _Optional[_Union[OnExhausted, str]] = ..., backoff: _Optional[_Union[RetryBackoff, _Mapping]] = ..., capacity: _Optional[int] = ..., per_key: _Optional[int] = ..., rate: _Optional[float] = ...) -> None: ...
+
+class Group(_message.Message):
+    __slots__ = ("id", "name", "queue", "settings", "start", "first", "created_us", "paused", "waiting", "tasks", "resolved")
+    class TasksEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    CREATED_US_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    RESOLVED_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    queue: str
+    settings: GroupSettings
+    start: str
+    first: int
+    created_us: int
+    paused: bool
+    waiting: int
+    tasks: _containers.ScalarMap[str, int]
+    resolved: Resolved
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., queue: _Optional[str] = ..., settings: _Optional[_Union[GroupSettings, _Mapping]] = ..., start: _Optional[str] = ..., first: _Optional[int] = ..., created_us: _Optional[int] = ..., paused: _Optional[bool] = ..., waiting: _Optional[int] = ..., tasks: _Optional[_Mapping[str, int]] = ..., resolved: _Optional[_Union[Resolved, _Mapping]] = ...) -> None: ...
+
+class CreateGroupRequest(_message.Message):
+    __slots__ = ("queue", "name", "settings", "start")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    name: str
+    settings: GroupSettings
+    start: str
+    def __init__(self, queue: _Optional[str] = ..., name: _Optional[str] = ..., settings: _Optional[_Union[GroupSettings, _Mapping]] = ..., start: _Optional[str] = ...) -> None: ...
+
+class CreateGroupResponse(_message.Message):
+    __slots__ = ("group", "owner")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    group: Group
+    owner: str
+    def __init__(self, group: _Optional[_Union[Group, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class GetGroupRequest(_message.Message):
+    __slots__ = ("group",)
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    def __init__(self, group: _Optional[str] = ...) -> None: ...
+
+class GetGroupResponse(_message.Message):
+    __slots__ = ("group", "owner")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    group: Group
+    owner: str
+    def __init__(self, group: _Optional[_Union[Group, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class ListGroupsRequest(_message.Message):
+    __slots__ = ("queue", "page_size", "page_token")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    page_size: int
+    page_token: str
+    def __init__(self, queue: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListGroupsResponse(_message.Message):
+    __slots__ = ("groups", "next_page_token", "owner")
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    groups: _containers.RepeatedCompositeFieldContainer[Group]
+    next_page_token: str
+    owner: str
+    def __init__(self, groups: _Optional[_Iterable[_Union[Group, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class UpdateGroupRequest(_message.Message):
+    __slots__ = ("group", "settings", "cleared")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    CLEARED_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    settings: GroupSettings
+    cleared: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, group: _Optional[str] = ..., settings: _Optional[_Union[GroupSettings, _Mapping]] = ..., cleared: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class UpdateGroupResponse(_message.Message):
+    __slots__ = ("group", "owner")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    group: Group
+    owner: str
+    def __init__(self, group: _Optional[_Union[Group, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class DeleteGroupRequest(_message.Message):
+    __slots__ = ("group", "force")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    force: bool
+    def __init__(self, group: _Optional[str] = ..., force: _Optional[bool] = ...) -> None: ...
+
+class DeleteGroupResponse(_message.Message):
+    __slots__ = ("owner",)
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    owner: str
+    def __init__(self, owner: _Optional[str] = ...) -> None: ...
+
+class PauseGroupRequest(_message.Message):
+    __slots__ = ("group", "resume")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    RESUME_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    resume: bool
+    def __init__(self, group: _Optional[str] = ..., resume: _Optional[bool] = ...) -> None: ...
+
+class PauseGroupResponse(_message.Message):
+    __slots__ = ("group", "owner")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    group: Group
+    owner: str
+    def __init__(self, group: _Optional[_Union[Group, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class SeekGroupRequest(_message.Message):
+    __slots__ = ("group", "start", "clamp", "dry_run")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    CLAMP_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    start: str
+    clamp: bool
+    dry_run: bool
+    def __init__(self, group: _Optional[str] = ..., start: _Optional[str] = ..., clamp: _Optional[bool] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class SeekGroupResponse(_message.Message):
+    __slots__ = ("group", "owner")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    group: Group
+    owner: str
+    def __init__(self, group: _Optional[_Union[Group, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class TakeRequest(_message.Message):
+    __slots__ = ("group", "max", "wait_seconds", "session", "form", "ttr", "keys", "stage", "worker")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
+    WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    FORM_FIELD_NUMBER: _ClassVar[int]
+    TTR_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    max: int
+    wait_seconds: float
+    session: str
+    form: Form
+    ttr: float
+    keys: _containers.RepeatedScalarFieldContainer[bytes]
+    stage: Stage
+    worker: str
+    def __init__(self, group: _Optional[str] = ..., max: _Optional[int] = ..., wait_seconds: _Optional[float] = ..., session: _Optional[str] = ..., form: _Optional[_Union[Form, str]] = ..., ttr: _Optional[float] = ..., keys: _Optional[_Iterable[bytes]] = ..., stage: _Optional[_Union[Stage, str]] = ..., worker: _Optional[str] = ...) -> None: ...
+
+class TakeResponse(_message.Message):
+    __slots__ = ("attempts", "deadlines_us", "priorities", "elements", "arrow", "padding", "owner")
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    DEADLINES_US_FIELD_NUMBER: _ClassVar[int]
+    PRIORITIES_FIELD_NUMBER: _ClassVar[int]
+    ELEMENTS_FIELD_NUMBER: _ClassVar[int]
+    ARROW_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    attempts: _containers.RepeatedScalarFieldContainer[int]
+    deadlines_us: _containers.RepeatedScalarFieldContainer[int]
+    priorities: _containers.RepeatedScalarFieldContainer[int]
+    elements: Elements
+    arrow: ArrowBatch
+    padding: bytes
+    owner: str
+    def __init__(self, attempts: _Optional[_Iterable[int]] = ..., deadlines_us: _Optional[_Iterable[int]] = ..., priorities: _Optional[_Iterable[int]] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., padding: _Optional[bytes] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class ChangeTasksRequest(_message.Message):
+    __slots__ = ("group", "verb", "ids", "attempts", "session", "delay", "priority", "seconds", "reason", "again")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    VERB_FIELD_NUMBER: _ClassVar[int]
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    DELAY_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    AGAIN_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    verb: TaskVerb
+    ids: _containers.RepeatedScalarFieldContainer[int]
+    attempts: _containers.RepeatedScalarFieldContainer[int]
+    session: str
+    delay: float
+    priority: int
+    seconds: float
+    reason: str
+    again: bool
+    def __init__(self, group: _Optional[str] = ..., verb: _Optional[_Union[TaskVerb, str]] = ..., ids: _Optional[_Iterable[int]] = ..., attempts: _Optional[_Iterable[int]] = ..., session: _Optional[str] = ..., delay: _Optional[float] = ..., priority: _Optional[int] = ..., seconds: _Optional[float] = ..., reason: _Optional[str] = ..., again: _Optional[bool] = ...) -> None: ...
+
+class TaskError(_message.Message):
+    __slots__ = ("id", "kind", "message", "state")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    kind: ErrorKind
+    message: str
+    state: TaskState
+    def __init__(self, id: _Optional[int] = ..., kind: _Optional[_Union[ErrorKind, str]] = ..., message: _Optional[str] = ..., state: _Optional[_Union[TaskState, str]] = ...) -> None: ...
+
+class ChangeTasksResponse(_message.Message):
+    __slots__ = ("changed", "errors", "states", "owner")
+    class StatesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    STATES_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    changed: int
+    errors: _containers.RepeatedCompositeFieldContainer[TaskError]
+    states: _containers.ScalarMap[str, int]
+    owner: str
+    def __init__(self, changed: _Optional[int] = ..., errors: _Optional[_Iterable[_Union[TaskError, _Mapping]]] = ..., states: _Optional[_Mapping[str, int]] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class KickTasksRequest(_message.Message):
+    __slots__ = ("group", "count")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    count: int
+    def __init__(self, group: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
+
+class KickTasksResponse(_message.Message):
+    __slots__ = ("count", "owner")
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    owner: str
+    def __init__(self, count: _Optional[int] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class PurgeGroupRequest(_message.Message):
+    __slots__ = ("group",)
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    def __init__(self, group: _Optional[str] = ...) -> None: ...
+
+class PurgeGroupResponse(_message.Message):
+    __slots__ = ("count", "owner")
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    owner: str
+    def __init__(self, count: _Optional[int] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class ReleaseAllTasksRequest(_message.Message):
+    __slots__ = ("group",)
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    def __init__(self, group: _Optional[str] = ...) -> None: ...
+
+class ReleaseAllTasksResponse(_message.Message):
+    __slots__ = ("count", "owner")
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    owner: str
+    def __init__(self, count: _Optional[int] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class CompleteTasksRequest(_message.Message):
+    __slots__ = ("change", "pushes", "padding")
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    PUSHES_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    change: ChangeTasksRequest
+    pushes: _containers.RepeatedCompositeFieldContainer[PushRequest]
+    padding: bytes
+    def __init__(self, change: _Optional[_Union[ChangeTasksRequest, _Mapping]] = ..., pushes: _Optional[_Iterable[_Union[PushRequest, _Mapping]]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class CompleteTasksResponse(_message.Message):
+    __slots__ = ("outcomes", "receipts", "owner")
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    RECEIPTS_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    outcomes: ChangeTasksResponse
+    receipts: _containers.RepeatedCompositeFieldContainer[Receipt]
+    owner: str
+    def __init__(self, outcomes: _Optional[_Union[ChangeTasksResponse, _Mapping]] = ..., receipts: _Optional[_Iterable[_Union[Receipt, _Mapping]]] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class Task(_message.Message):
+    __slots__ = ("id", "state", "attempt", "priority", "key", "value", "text", "headers", "session", "worker", "created_us", "until_us", "reason")
+    class HeadersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: bytes
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    HEADERS_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    CREATED_US_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_US_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    state: TaskState
+    attempt: int
+    priority: int
+    key: bytes
+    value: bytes
+    text: bool
+    headers: _containers.ScalarMap[str, bytes]
+    session: str
+    worker: str
+    created_us: int
+    until_us: int
+    reason: str
+    def __init__(self, id: _Optional[int] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., priority: _Optional[int] = ..., key: _Optional[bytes] = ..., value: _Optional[bytes] = ..., text: _Optional[bool] = ..., headers: _Optional[_Mapping[str, bytes]] = ..., session: _Optional[str] = ..., worker: _Optional[str] = ..., created_us: _Optional[int] = ..., until_us: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class PeekTaskRequest(_message.Message):
+    __slots__ = ("group", "id")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    id: int
+    def __init__(self, group: _Optional[str] = ..., id: _Optional[int] = ...) -> None: ...
+
+class PeekTaskResponse(_message.Message):
+    __slots__ = ("task", "owner")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    task: Task
+    owner: str
+    def __init__(self, task: _Optional[_Union[Task, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class ListTasksRequest(_message.Message):
+    __slots__ = ("group", "state", "page_size", "page_token")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    state: TaskState
+    page_size: int
+    page_token: str
+    def __init__(self, group: _Optional[str] = ..., state: _Optional[_Union[TaskState, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListTasksResponse(_message.Message):
+    __slots__ = ("tasks", "next_page_token", "owner")
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    tasks: _containers.RepeatedCompositeFieldContainer[Task]
+    next_page_token: str
+    owner: str
+    def __init__(self, tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class GetGroupStatisticsRequest(_message.Message):
+    __slots__ = ("group",)
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    def __init__(self, group: _Optional[str] = ...) -> None: ...
+
+class GetGroupStatisticsResponse(_message.Message):
+    __slots__ = ("tasks", "calls", "oldest_ready_seconds", "oldest_taken_seconds", "owner")
+    class TasksEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class CallsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_READY_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_TAKEN_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    tasks: _containers.ScalarMap[str, int]
+    calls: _containers.ScalarMap[str, int]
+    oldest_ready_seconds: float
+    oldest_taken_seconds: float
+    owner: str
+    def __init__(self, tasks: _Optional[_Mapping[str, int]] = ..., calls: _Optional[_Mapping[str, int]] = ..., oldest_ready_seconds: _Optional[float] = ..., oldest_taken_seconds: _Optional[float] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class TasksAtRequest(_message.Message):
+    __slots__ = ("group", "time_us", "form")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TIME_US_FIELD_NUMBER: _ClassVar[int]
+    FORM_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    time_us: int
+    form: Form
+    def __init__(self, group: _Optional[str] = ..., time_us: _Optional[int] = ..., form: _Optional[_Union[Form, str]] = ...) -> None: ...
+
+class TaskMoment(_message.Message):
+    __slots__ = ("task", "state", "attempt", "since_us", "worker", "reason")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    SINCE_US_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    task: int
+    state: TaskState
+    attempt: int
+    since_us: int
+    worker: str
+    reason: str
+    def __init__(self, task: _Optional[int] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., since_us: _Optional[int] = ..., worker: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class TasksAtResponse(_message.Message):
+    __slots__ = ("tasks", "arrow", "owner")
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    ARROW_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    tasks: _containers.RepeatedCompositeFieldContainer[TaskMoment]
+    arrow: ArrowBatch
+    owner: str
+    def __init__(self, tasks: _Optional[_Iterable[_Union[TaskMoment, _Mapping]]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
+
+class AttachSession(_message.Message):
+    __slots__ = ("session", "ttr")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    TTR_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    ttr: float
+    def __init__(self, session: _Optional[str] = ..., ttr: _Optional[float] = ...) -> None: ...
+
+class Session(_message.Message):
+    __slots__ = ("id", "ttr")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TTR_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    ttr: float
+    def __init__(self, id: _Optional[str] = ..., ttr: _Optional[float] = ...) -> None: ...
+
+class NumberedWork(_message.Message):
+    __slots__ = ("id", "attach", "take", "change")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ATTACH_FIELD_NUMBER: _ClassVar[int]
+    TAKE_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    attach: AttachSession
+    take: TakeRequest
+    change: ChangeTasksRequest
+    def __init__(self, id: _Optional[int] = ..., attach: _Optional[_Union[AttachSession, _Mapping]] = ..., take: _Optional[_Union[TakeRequest, _Mapping]] = ..., change: _Optional[_Union[ChangeTasksRequest, _Mapping]] = ...) -> None: ...
+
+class WorkRequest(_message.Message):
+    __slots__ = ("requests",)
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    requests: _containers.RepeatedCompositeFieldContainer[NumberedWork]
+    def __init__(self, requests: _Optional[_Iterable[_Union[NumberedWork, _Mapping]]] = ...) -> None: ...
+
+class WorkResult(_message.Message):
+    __slots__ = ("id", "taken", "error", "changed", "attached")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    ATTACHED_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    taken: TakeResponse
+    error: Error
+    changed: ChangeTasksResponse
+    attached: Session
+    def __init__(self, id: _Optional[int] = ..., taken: _Optional[_Union[TakeResponse, _Mapping]] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., changed: _Optional[_Union[ChangeTasksResponse, _Mapping]] = ..., attached: _Optional[_Union[Session, _Mapping]] = ...) -> None: ...
+
+class WorkResponse(_message.Message):
+    __slots__ = ("results", "padding")
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[WorkResult]
+    padding: bytes
+    def __init__(self, results: _Optional[_Iterable[_Union[WorkResult, _Mapping]]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class QueryRequest(_message.Message):
+    __slots__ = ("query", "params", "timeout_seconds")
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    PARAMS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    query: str
+    params: bytes
+    timeout_seconds: float
+    def __init__(self, query: _Optional[str] = ..., params: _Optional[bytes] = ..., timeout_seconds: _Optional[float] = ...) -> None: ...
+
+class QueryResponse(_message.Message):
+    __slots__ = ("ipc",)
+    IPC_FIELD_NUMBER: _ClassVar[int]
+    ipc: bytes
+    def __init__(self, ipc: _Optional[bytes] = ...) -> None: ...
+
 class Error(_message.Message):
     __slots__ = ("kind", "message", "position", "first", "next", "owner", "retry_after_seconds", "key", "block")
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -1038,3 +1670,67 @@ class SplitQueueResponse(_message.Message):
     SHARDS_FIELD_NUMBER: _ClassVar[int]
     shards: _containers.RepeatedCompositeFieldContainer[Shard]
     def __init__(self, shards: _Optional[_Iterable[_Union[Shard, _Mapping]]] = ...) -> None: ...
+
+class Key(_message.Message):
+    __slots__ = ("id", "name", "scopes", "created_us", "quota")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SCOPES_FIELD_NUMBER: _ClassVar[int]
+    CREATED_US_FIELD_NUMBER: _ClassVar[int]
+    QUOTA_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    scopes: _containers.RepeatedScalarFieldContainer[str]
+    created_us: int
+    quota: Quota
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., created_us: _Optional[int] = ..., quota: _Optional[_Union[Quota, _Mapping]] = ...) -> None: ...
+
+class Quota(_message.Message):
+    __slots__ = ("elements_per_second", "bytes_per_second", "streams", "queues")
+    ELEMENTS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    elements_per_second: float
+    bytes_per_second: float
+    streams: int
+    queues: int
+    def __init__(self, elements_per_second: _Optional[float] = ..., bytes_per_second: _Optional[float] = ..., streams: _Optional[int] = ..., queues: _Optional[int] = ...) -> None: ...
+
+class CreateKeyRequest(_message.Message):
+    __slots__ = ("name", "scopes", "quota")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SCOPES_FIELD_NUMBER: _ClassVar[int]
+    QUOTA_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    scopes: _containers.RepeatedScalarFieldContainer[str]
+    quota: Quota
+    def __init__(self, name: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., quota: _Optional[_Union[Quota, _Mapping]] = ...) -> None: ...
+
+class CreateKeyResponse(_message.Message):
+    __slots__ = ("key", "text")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    key: Key
+    text: str
+    def __init__(self, key: _Optional[_Union[Key, _Mapping]] = ..., text: _Optional[str] = ...) -> None: ...
+
+class ListKeysRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListKeysResponse(_message.Message):
+    __slots__ = ("keys",)
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    keys: _containers.RepeatedCompositeFieldContainer[Key]
+    def __init__(self, keys: _Optional[_Iterable[_Union[Key, _Mapping]]] = ...) -> None: ...
+
+class RevokeKeyRequest(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    def __init__(self, id: _Optional[str] = ...) -> None: ...
+
+class RevokeKeyResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

@@ -75,6 +75,11 @@ class JjqStub:
                 request_serializer=jjq_dot_v1_dot_jjq__pb2.GetStatusRequest.SerializeToString,
                 response_deserializer=jjq_dot_v1_dot_jjq__pb2.GetStatusResponse.FromString,
                 _registered_method=True)
+        self.GetTransports = channel.unary_unary(
+                '/jjq.v1.Jjq/GetTransports',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.GetTransportsRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.GetTransportsResponse.FromString,
+                _registered_method=True)
         self.CreateSubscriber = channel.unary_unary(
                 '/jjq.v1.Jjq/CreateSubscriber',
                 request_serializer=jjq_dot_v1_dot_jjq__pb2.CreateSubscriberRequest.SerializeToString,
@@ -155,10 +160,105 @@ class JjqStub:
                 request_serializer=jjq_dot_v1_dot_jjq__pb2.ListBlocksRequest.SerializeToString,
                 response_deserializer=jjq_dot_v1_dot_jjq__pb2.ListBlocksResponse.FromString,
                 _registered_method=True)
+        self.Query = channel.unary_stream(
+                '/jjq.v1.Jjq/Query',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.QueryRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.QueryResponse.FromString,
+                _registered_method=True)
         self.AcceptLoss = channel.unary_unary(
                 '/jjq.v1.Jjq/AcceptLoss',
                 request_serializer=jjq_dot_v1_dot_jjq__pb2.AcceptLossRequest.SerializeToString,
                 response_deserializer=jjq_dot_v1_dot_jjq__pb2.AcceptLossResponse.FromString,
+                _registered_method=True)
+        self.CreateGroup = channel.unary_unary(
+                '/jjq.v1.Jjq/CreateGroup',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.CreateGroupRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.CreateGroupResponse.FromString,
+                _registered_method=True)
+        self.GetGroup = channel.unary_unary(
+                '/jjq.v1.Jjq/GetGroup',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.GetGroupRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.GetGroupResponse.FromString,
+                _registered_method=True)
+        self.ListGroups = channel.unary_unary(
+                '/jjq.v1.Jjq/ListGroups',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.ListGroupsRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.ListGroupsResponse.FromString,
+                _registered_method=True)
+        self.UpdateGroup = channel.unary_unary(
+                '/jjq.v1.Jjq/UpdateGroup',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.UpdateGroupRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.UpdateGroupResponse.FromString,
+                _registered_method=True)
+        self.DeleteGroup = channel.unary_unary(
+                '/jjq.v1.Jjq/DeleteGroup',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.DeleteGroupRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.DeleteGroupResponse.FromString,
+                _registered_method=True)
+        self.PauseGroup = channel.unary_unary(
+                '/jjq.v1.Jjq/PauseGroup',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.PauseGroupRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.PauseGroupResponse.FromString,
+                _registered_method=True)
+        self.SeekGroup = channel.unary_unary(
+                '/jjq.v1.Jjq/SeekGroup',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.SeekGroupRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.SeekGroupResponse.FromString,
+                _registered_method=True)
+        self.Take = channel.unary_unary(
+                '/jjq.v1.Jjq/Take',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.TakeRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.TakeResponse.FromString,
+                _registered_method=True)
+        self.ChangeTasks = channel.unary_unary(
+                '/jjq.v1.Jjq/ChangeTasks',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.ChangeTasksRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.ChangeTasksResponse.FromString,
+                _registered_method=True)
+        self.KickTasks = channel.unary_unary(
+                '/jjq.v1.Jjq/KickTasks',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.KickTasksRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.KickTasksResponse.FromString,
+                _registered_method=True)
+        self.PurgeGroup = channel.unary_unary(
+                '/jjq.v1.Jjq/PurgeGroup',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.PurgeGroupRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.PurgeGroupResponse.FromString,
+                _registered_method=True)
+        self.ReleaseAllTasks = channel.unary_unary(
+                '/jjq.v1.Jjq/ReleaseAllTasks',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.ReleaseAllTasksRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.ReleaseAllTasksResponse.FromString,
+                _registered_method=True)
+        self.CompleteTasks = channel.unary_unary(
+                '/jjq.v1.Jjq/CompleteTasks',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.CompleteTasksRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.CompleteTasksResponse.FromString,
+                _registered_method=True)
+        self.PeekTask = channel.unary_unary(
+                '/jjq.v1.Jjq/PeekTask',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.PeekTaskRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.PeekTaskResponse.FromString,
+                _registered_method=True)
+        self.ListTasks = channel.unary_unary(
+                '/jjq.v1.Jjq/ListTasks',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.ListTasksRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.ListTasksResponse.FromString,
+                _registered_method=True)
+        self.GetGroupStatistics = channel.unary_unary(
+                '/jjq.v1.Jjq/GetGroupStatistics',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.GetGroupStatisticsRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.GetGroupStatisticsResponse.FromString,
+                _registered_method=True)
+        self.TasksAt = channel.unary_stream(
+                '/jjq.v1.Jjq/TasksAt',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.TasksAtRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.TasksAtResponse.FromString,
+                _registered_method=True)
+        self.Work = channel.stream_stream(
+                '/jjq.v1.Jjq/Work',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.WorkRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.WorkResponse.FromString,
                 _registered_method=True)
 
 
@@ -220,6 +320,13 @@ class JjqServicer:
 
     def GetStatus(self, request, context):
         """How the server is, or every node of its cluster.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetTransports(self, request, context):
+        """Other ways to the methods of the server that answers. Of a cluster each node has its own.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -345,10 +452,152 @@ class JjqServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Query(self, request, context):
+        """Ask in SQL: queues are tables, beside those of the schema jjq. The rows come in batches, until the stream ends.
+        The query runs in a process of its own and is stopped when the client cancels the call, or when it takes more
+        time or memory than the server allows. Any node answers for all queues of a cluster. A server that is set to
+        answer no queries says UNIMPLEMENTED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def AcceptLoss(self, request, context):
         """Give up what a queue has lost, after DATA_LOSS: an operator's last resort. Lost elements become placeholders
         with the header `jjq-lost`, so that offsets stay dense, and the queue takes pushes again. Ask with `dry_run`
         first. The same request again changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreateGroup(self, request, context):
+        """Create a worker group: the elements of its queue become tasks. The same request again returns the existing
+        group; another one for the same name is FAILED_PRECONDITION.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetGroup(self, request, context):
+        """A group, its settings and how many tasks it has.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListGroups(self, request, context):
+        """The groups of a queue, or of all queues, in the order of their ids, in pages.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateGroup(self, request, context):
+        """Change settings of a group, from now on. Its driver stays.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteGroup(self, request, context):
+        """Forget a group; FAILED_PRECONDITION while tasks are taken, unless forced. Elements are not touched, and its
+        ledger stays on object storage.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PauseGroup(self, request, context):
+        """Stop handing out tasks, or go on. Acks and the rest are served all the same.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SeekGroup(self, request, context):
+        """Begin anew at a starting point: tasks from there on are ready again. FAILED_PRECONDITION while tasks are taken.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Take(self, request, context):
+        """Hand out tasks that are ready; waits for the first one. A call that is cancelled while it waits gets none. If
+        the answer is lost, the tasks come back when their time to run is over: do not repeat it blindly.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ChangeTasks(self, request, context):
+        """Change tasks: ack, nack, release, touch, bury, kick or delete. Durable before the answer. A task that cannot
+        be changed is named in the answer; the others are changed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def KickTasks(self, request, context):
+        """Make buried tasks ready, the oldest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PurgeGroup(self, request, context):
+        """Every task that is not done becomes done, taken ones too.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReleaseAllTasks(self, request, context):
+        """Every taken task becomes ready, whoever holds it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CompleteTasks(self, request, context):
+        """Ack tasks and push elements in one step: all of it or nothing. All queues must be of one node.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PeekTask(self, request, context):
+        """Look at a task, whatever its state; nothing changes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTasks(self, request, context):
+        """The tasks of a group that are not done, or those in one state, by id, in pages.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetGroupStatistics(self, request, context):
+        """How many tasks are in which state, and how often each verb was called.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TasksAt(self, request, context):
+        """The tasks of a group as they were at a time, by id.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Work(self, request_iterator, context):
+        """For busy workers: takes and changes of tasks, many in flight. Results come as they are ready, in any order,
+        each with the number of its request. The first request attaches a session, which stays attached until the
+        stream ends. A stream that ends, for whatever reason, breaks off the takes that wait; changes are finished.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -396,6 +645,11 @@ def add_JjqServicer_to_server(servicer, server):
                     servicer.GetStatus,
                     request_deserializer=jjq_dot_v1_dot_jjq__pb2.GetStatusRequest.FromString,
                     response_serializer=jjq_dot_v1_dot_jjq__pb2.GetStatusResponse.SerializeToString,
+            ),
+            'GetTransports': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTransports,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.GetTransportsRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.GetTransportsResponse.SerializeToString,
             ),
             'CreateSubscriber': grpc.unary_unary_rpc_method_handler(
                     servicer.CreateSubscriber,
@@ -477,10 +731,105 @@ def add_JjqServicer_to_server(servicer, server):
                     request_deserializer=jjq_dot_v1_dot_jjq__pb2.ListBlocksRequest.FromString,
                     response_serializer=jjq_dot_v1_dot_jjq__pb2.ListBlocksResponse.SerializeToString,
             ),
+            'Query': grpc.unary_stream_rpc_method_handler(
+                    servicer.Query,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.QueryRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.QueryResponse.SerializeToString,
+            ),
             'AcceptLoss': grpc.unary_unary_rpc_method_handler(
                     servicer.AcceptLoss,
                     request_deserializer=jjq_dot_v1_dot_jjq__pb2.AcceptLossRequest.FromString,
                     response_serializer=jjq_dot_v1_dot_jjq__pb2.AcceptLossResponse.SerializeToString,
+            ),
+            'CreateGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateGroup,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.CreateGroupRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.CreateGroupResponse.SerializeToString,
+            ),
+            'GetGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetGroup,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.GetGroupRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.GetGroupResponse.SerializeToString,
+            ),
+            'ListGroups': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListGroups,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.ListGroupsRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.ListGroupsResponse.SerializeToString,
+            ),
+            'UpdateGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateGroup,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.UpdateGroupRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.UpdateGroupResponse.SerializeToString,
+            ),
+            'DeleteGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteGroup,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.DeleteGroupRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.DeleteGroupResponse.SerializeToString,
+            ),
+            'PauseGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.PauseGroup,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.PauseGroupRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.PauseGroupResponse.SerializeToString,
+            ),
+            'SeekGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.SeekGroup,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.SeekGroupRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.SeekGroupResponse.SerializeToString,
+            ),
+            'Take': grpc.unary_unary_rpc_method_handler(
+                    servicer.Take,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.TakeRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.TakeResponse.SerializeToString,
+            ),
+            'ChangeTasks': grpc.unary_unary_rpc_method_handler(
+                    servicer.ChangeTasks,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.ChangeTasksRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.ChangeTasksResponse.SerializeToString,
+            ),
+            'KickTasks': grpc.unary_unary_rpc_method_handler(
+                    servicer.KickTasks,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.KickTasksRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.KickTasksResponse.SerializeToString,
+            ),
+            'PurgeGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.PurgeGroup,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.PurgeGroupRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.PurgeGroupResponse.SerializeToString,
+            ),
+            'ReleaseAllTasks': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReleaseAllTasks,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.ReleaseAllTasksRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.ReleaseAllTasksResponse.SerializeToString,
+            ),
+            'CompleteTasks': grpc.unary_unary_rpc_method_handler(
+                    servicer.CompleteTasks,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.CompleteTasksRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.CompleteTasksResponse.SerializeToString,
+            ),
+            'PeekTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.PeekTask,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.PeekTaskRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.PeekTaskResponse.SerializeToString,
+            ),
+            'ListTasks': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTasks,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.ListTasksRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.ListTasksResponse.SerializeToString,
+            ),
+            'GetGroupStatistics': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetGroupStatistics,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.GetGroupStatisticsRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.GetGroupStatisticsResponse.SerializeToString,
+            ),
+            'TasksAt': grpc.unary_stream_rpc_method_handler(
+                    servicer.TasksAt,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.TasksAtRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.TasksAtResponse.SerializeToString,
+            ),
+            'Work': grpc.stream_stream_rpc_method_handler(
+                    servicer.Work,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.WorkRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.WorkResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -700,6 +1049,33 @@ class Jjq:
             '/jjq.v1.Jjq/GetStatus',
             jjq_dot_v1_dot_jjq__pb2.GetStatusRequest.SerializeToString,
             jjq_dot_v1_dot_jjq__pb2.GetStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTransports(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Jjq/GetTransports',
+            jjq_dot_v1_dot_jjq__pb2.GetTransportsRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.GetTransportsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1143,6 +1519,33 @@ class Jjq:
             _registered_method=True)
 
     @staticmethod
+    def Query(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/jjq.v1.Jjq/Query',
+            jjq_dot_v1_dot_jjq__pb2.QueryRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.QueryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def AcceptLoss(request,
             target,
             options=(),
@@ -1159,6 +1562,492 @@ class Jjq:
             '/jjq.v1.Jjq/AcceptLoss',
             jjq_dot_v1_dot_jjq__pb2.AcceptLossRequest.SerializeToString,
             jjq_dot_v1_dot_jjq__pb2.AcceptLossResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Jjq/CreateGroup',
+            jjq_dot_v1_dot_jjq__pb2.CreateGroupRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.CreateGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Jjq/GetGroup',
+            jjq_dot_v1_dot_jjq__pb2.GetGroupRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.GetGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListGroups(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Jjq/ListGroups',
+            jjq_dot_v1_dot_jjq__pb2.ListGroupsRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.ListGroupsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Jjq/UpdateGroup',
+            jjq_dot_v1_dot_jjq__pb2.UpdateGroupRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.UpdateGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Jjq/DeleteGroup',
+            jjq_dot_v1_dot_jjq__pb2.DeleteGroupRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.DeleteGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PauseGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Jjq/PauseGroup',
+            jjq_dot_v1_dot_jjq__pb2.PauseGroupRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.PauseGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SeekGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Jjq/SeekGroup',
+            jjq_dot_v1_dot_jjq__pb2.SeekGroupRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.SeekGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Take(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Jjq/Take',
+            jjq_dot_v1_dot_jjq__pb2.TakeRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.TakeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ChangeTasks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Jjq/ChangeTasks',
+            jjq_dot_v1_dot_jjq__pb2.ChangeTasksRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.ChangeTasksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def KickTasks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Jjq/KickTasks',
+            jjq_dot_v1_dot_jjq__pb2.KickTasksRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.KickTasksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PurgeGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Jjq/PurgeGroup',
+            jjq_dot_v1_dot_jjq__pb2.PurgeGroupRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.PurgeGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReleaseAllTasks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Jjq/ReleaseAllTasks',
+            jjq_dot_v1_dot_jjq__pb2.ReleaseAllTasksRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.ReleaseAllTasksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CompleteTasks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Jjq/CompleteTasks',
+            jjq_dot_v1_dot_jjq__pb2.CompleteTasksRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.CompleteTasksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PeekTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Jjq/PeekTask',
+            jjq_dot_v1_dot_jjq__pb2.PeekTaskRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.PeekTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTasks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Jjq/ListTasks',
+            jjq_dot_v1_dot_jjq__pb2.ListTasksRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.ListTasksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetGroupStatistics(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Jjq/GetGroupStatistics',
+            jjq_dot_v1_dot_jjq__pb2.GetGroupStatisticsRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.GetGroupStatisticsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TasksAt(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/jjq.v1.Jjq/TasksAt',
+            jjq_dot_v1_dot_jjq__pb2.TasksAtRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.TasksAtResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Work(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/jjq.v1.Jjq/Work',
+            jjq_dot_v1_dot_jjq__pb2.WorkRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.WorkResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1561,6 +2450,176 @@ class Operator:
             '/jjq.v1.Operator/SplitQueue',
             jjq_dot_v1_dot_jjq__pb2.SplitQueueRequest.SerializeToString,
             jjq_dot_v1_dot_jjq__pb2.SplitQueueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+
+class KeysStub:
+    """Keys: who may do what. As long as there is none everything is open; from the first one on every call but those of
+    the health service needs one, in its metadata: `authorization: Bearer jjq_<id>_<secret>`. Needs the scope admin
+    for all queues.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.CreateKey = channel.unary_unary(
+                '/jjq.v1.Keys/CreateKey',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.CreateKeyRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.CreateKeyResponse.FromString,
+                _registered_method=True)
+        self.ListKeys = channel.unary_unary(
+                '/jjq.v1.Keys/ListKeys',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.ListKeysRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.ListKeysResponse.FromString,
+                _registered_method=True)
+        self.RevokeKey = channel.unary_unary(
+                '/jjq.v1.Keys/RevokeKey',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.RevokeKeyRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.RevokeKeyResponse.FromString,
+                _registered_method=True)
+
+
+class KeysServicer:
+    """Keys: who may do what. As long as there is none everything is open; from the first one on every call but those of
+    the health service needs one, in its metadata: `authorization: Bearer jjq_<id>_<secret>`. Needs the scope admin
+    for all queues.
+    """
+
+    def CreateKey(self, request, context):
+        """Make a key. The first one must have the scope admin for all queues.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListKeys(self, request, context):
+        """All keys, oldest first, without their secrets.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RevokeKey(self, request, context):
+        """End a key; calls that wait and streams that run with it are ended within seconds, on all nodes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_KeysServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'CreateKey': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateKey,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.CreateKeyRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.CreateKeyResponse.SerializeToString,
+            ),
+            'ListKeys': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListKeys,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.ListKeysRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.ListKeysResponse.SerializeToString,
+            ),
+            'RevokeKey': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevokeKey,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.RevokeKeyRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.RevokeKeyResponse.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'jjq.v1.Keys', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('jjq.v1.Keys', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class Keys:
+    """Keys: who may do what. As long as there is none everything is open; from the first one on every call but those of
+    the health service needs one, in its metadata: `authorization: Bearer jjq_<id>_<secret>`. Needs the scope admin
+    for all queues.
+    """
+
+    @staticmethod
+    def CreateKey(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Keys/CreateKey',
+            jjq_dot_v1_dot_jjq__pb2.CreateKeyRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.CreateKeyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListKeys(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Keys/ListKeys',
+            jjq_dot_v1_dot_jjq__pb2.ListKeysRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.ListKeysResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevokeKey(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jjq.v1.Keys/RevokeKey',
+            jjq_dot_v1_dot_jjq__pb2.RevokeKeyRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.RevokeKeyResponse.FromString,
             options,
             channel_credentials,
             insecure,

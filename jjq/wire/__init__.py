@@ -2,7 +2,7 @@
 
     batches         messages with a batch of elements
     arrow_field     an Arrow batch in a message, not copied through protobuf
-    arrow_ipc       the fast form: a batch as an Arrow IPC stream; `flat` and `expanding` check it
+    arrow_ipc       the fast form: a batch as an Arrow IPC stream; `expanding` checks what grows
     friendly        the friendly form: elements one by one
     pushes, results several pushes, or several results of pops, in one message
     convert         queues, subscribers, receipts and blocks; `cluster` nodes and shards; `enums` words
@@ -10,6 +10,8 @@
     pages           lists in pages
     status          errors as gRPC statuses, and back unchanged
     services        the names of the services
+    groups/         worker groups: settings, tasks, takes and changes
+    call_frames     calls as messages of a WebSocket
     peer_protocol   frames on the connection between nodes
 
 Bytes and messages enter, the types of coldstore.shared leave, and the other way round. Both sides use the same

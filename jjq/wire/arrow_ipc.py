@@ -10,12 +10,21 @@ which let a few bytes stand for many, before they are expanded (expanding.py).
 
 A stream that begins with the very bytes of a schema of ours, and lies at a multiple of 8, needs no
 reader: its one message is checked and taken as it lies, at a third of the cost.
+
+The few facts of a message's metadata that pyarrow does not tell are read from its flatbuffer:
+
+    Message          version 0 · kind of header 1 · header 2 · length of body 3
+    RecordBatch      length 0 · nodes 1 · buffers 2 · compression 3
+    DictionaryBatch  id 0 · data (a RecordBatch) 1
+
+Wrong offsets lead to `struct.error` or to wrong facts, never out of the bytes; Arrow verifies the same bytes by itself
+before it uses them.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -23,20 +32,30 @@ from coldstore.shared import batch as batches
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.limits import BATCH_ELEMENTS_MAX
 from jjq.limits import ARROW_MESSAGES_MAX, ARROW_SCHEMA_BYTES_MAX
-from jjq.wire import expanding, flat
+from jjq.wire import expanding
 from jjq.wire.arrow_field import Span
 
 END: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 ALIGNMENT: Final = 8
 
-SCHEMAS: Final = tuple(
-    schema(content) for schema in (batches.payload_schema, batches.schema) for content in ("bytes", "text")
+SCHEMAS: Final = (
+    *(
+        schema(content)
+        for schema in (batches.payload_schema, batches.schema)
+        for content in ("bytes", "text")
+    ),
+    batches.schema("ledger"),
 )
 _KNOWN: Final = tuple((schema, schema.serialize().to_pybytes()) for schema in SCHEMAS)
 # A stream that lies at an odd place: its offsets are copied, its values are not.
 _OPTIONS: Final = pa.ipc.IpcReadOptions(ensure_alignment=pa.ipc.Alignment.DataTypeSpecific, use_threads=False)
 _MALFORMED: Final = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, struct.error)
 _PREFIX: Final = struct.Struct("<iI")
+_DICTIONARY_BATCH: Final = 2
+_RECORD_BATCH: Final = 3
+_U32, _I32, _I64 = (struct.Struct(form) for form in ("<I", "<i", "<q"))
+_VTABLE: Final = struct.Struct("<6H")  # its own length and that of the table, then the slots
+_SLOTS_AT: Final = 4
 
 
 def encode(batch: pa.RecordBatch, serialized: pa.Buffer | None = None) -> tuple[bytes, pa.Buffer, bytes]:
@@ -79,10 +98,10 @@ def _plain(span: Span) -> tuple[pa.RecordBatch, pa.Buffer] | None:
         if at == span.end or span.raw.startswith(END, at):
             return None  # nothing but a schema
         marker, size = _PREFIX.unpack_from(span.raw, at)
-        found = flat.message(memoryview(span.raw)[at + 8 : at + 8 + size])
+        found = _read_facts(memoryview(span.raw)[at + 8 : at + 8 + size])
         after = at + 8 + size + found.body_bytes
         buffer = pa.py_buffer(span.raw).slice(at)
-        if marker != -1 or found.kind != flat.RECORD_BATCH or buffer.address % ALIGNMENT:
+        if marker != -1 or found.kind != _RECORD_BATCH or buffer.address % ALIGNMENT:
             return None
         if after > span.end or span.raw[after : span.end] not in (END, b""):
             return None
@@ -119,7 +138,7 @@ def _check_messages(stream: pa.Buffer) -> None:
     kinds: list[Any] = []
     for message in pa.ipc.MessageReader.open_stream(source):
         kinds.append(message.type)
-        _refuse_compressed(flat.message(memoryview(message.metadata)).compressed)
+        _refuse_compressed(_read_facts(memoryview(message.metadata)).compressed)
         if len(kinds) > ARROW_MESSAGES_MAX:
             raise InvalidInput(
                 f"the Arrow stream holds more than {ARROW_MESSAGES_MAX} messages: send one dictionary for each column"
@@ -143,3 +162,44 @@ def _check_messages(stream: pa.Buffer) -> None:
 def _refuse_compressed(compressed: bool) -> None:
     if compressed:
         raise InvalidInput("the Arrow batch is compressed: send it without body compression")
+
+
+class MessageFacts(NamedTuple):
+    """What kind of message it is, how long its body is and whether that is compressed."""
+
+    kind: int
+    body_bytes: int
+    compressed: bool
+
+
+def _read_facts(data: memoryview) -> MessageFacts:
+    """The facts of one message, given its metadata."""
+    kind_at, header_at, length_at = _fields(data, _U32.unpack_from(data)[0])
+    kind = data[kind_at] if kind_at else 0
+    length = _I64.unpack_from(data, length_at)[0] if length_at else 0
+    if length < 0:
+        raise ValueError("negative length of body")
+    table = _follow(data, header_at)
+    if kind == _DICTIONARY_BATCH:
+        table = _follow(data, _fields(data, table)[0])
+    compressed = kind in (_RECORD_BATCH, _DICTIONARY_BATCH) and _fields(data, table)[2] != 0
+    return MessageFacts(kind, length, compressed)
+
+
+def _follow(data: memoryview, at: int) -> int:
+    return at + int(_U32.unpack_from(data, at)[0])
+
+
+def _fields(data: memoryview, table: int) -> tuple[int, int, int]:
+    """Where a table keeps the fields in slots 1, 2 and 3; 0 for one that is absent."""
+    vtable = table - _I32.unpack_from(data, table)[0]
+    if vtable < 0:
+        raise ValueError("metadata points before its beginning")
+    if len(data) - vtable < _VTABLE.size:  # a short one that ends with the data
+        size, _, _, one, two, three = _VTABLE.unpack(bytes(data[vtable:]).ljust(_VTABLE.size, b"\0"))
+    else:
+        size, _, _, one, two, three = _VTABLE.unpack_from(data, vtable)
+    if size < _VTABLE.size:  # trailing absent ones are left out: what was read for them is something else
+        slots = (size - _SLOTS_AT) // 2
+        one, two, three = one if slots > 1 else 0, two if slots > 2 else 0, 0
+    return (table + one if one else 0, table + two if two else 0, table + three if three else 0)

@@ -25,20 +25,20 @@ def parse(kind: type[M], raw: bytes) -> M:
         raise InvalidInput(f"the message is not a protobuf encoding of {kind.DESCRIPTOR.name}") from None
 
 
-def request(kind: type[M], raw: bytes) -> M:
+def request(kind: type[M], raw: bytes, most: int = REQUEST_BYTES_MAX) -> M:
     """A request without a batch; one larger than any of ours is refused before it is parsed."""
-    if len(raw) > REQUEST_BYTES_MAX:
+    if len(raw) > most:
         raise InvalidInput(
-            f"the request has {len(raw)} bytes beside its batch; {kind.DESCRIPTOR.name} has at most {REQUEST_BYTES_MAX}"
+            f"the request has {len(raw)} bytes beside its batch; {kind.DESCRIPTOR.name} has at most {most}"
         )
     return parse(kind, raw)
 
 
 def decode(
-    kind: type[M], raw: bytes, begin: int = 0, end: int | None = None
+    kind: type[M], raw: bytes, begin: int = 0, end: int | None = None, *, most: int = REQUEST_BYTES_MAX
 ) -> tuple[M, pa.RecordBatch | None]:
-    """The message in `raw[begin:end]` and its batch, if it has one, in either form."""
-    message, batch = opened(kind, raw, begin, end)
+    """The message in `raw[begin:end]` and its batch, if it has one, in either form. The rest has `most` bytes."""
+    message, batch = opened(kind, raw, begin, end, most=most)
     if batch is None:
         return message, None
     small = friendly.decode_small(batch) if isinstance(batch, arrow_field.FriendlySpan) else None
@@ -46,11 +46,11 @@ def decode(
 
 
 def opened(
-    kind: type[M], raw: bytes, begin: int = 0, end: int | None = None
+    kind: type[M], raw: bytes, begin: int = 0, end: int | None = None, *, most: int = REQUEST_BYTES_MAX
 ) -> tuple[M, arrow_field.Span | None]:
     """The message in `raw[begin:end]`, and the batch in it, not looked into yet."""
     head, batch = arrow_field.split(raw, begin, end)
-    return request(kind, head), batch
+    return request(kind, head, most), batch
 
 
 def batch_in(span: arrow_field.Span) -> Steps[tuple[pa.RecordBatch, pa.Buffer | None]]:
@@ -87,7 +87,7 @@ def encoding(
 
 def queue_of(message: Any) -> str:
     """The queue that a request or its reply's hint is about; empty for those that are about none, or all."""
-    for field in ("queue", "subscriber", "name"):
+    for field in ("queue", "subscriber", "group", "name"):
         value = getattr(message, field, None)
         if isinstance(value, str) and value:
             return queue_part(value)

@@ -24,6 +24,7 @@ _QUEUE = (
 _RESOLVED = ("offset", "timestamp_us", "first_offset", "next_offset", "rule")
 _SUBSCRIBER = (
     "id", "name", "queue", "offset", "previous", "block", "start", "created_us", "asleep", "lag",
+    "lag_seconds",
 )  # fmt: skip
 _BLOCK = (
     "id", "first_offset", "last_offset", "count", "loaded", "min_timestamp_us", "max_timestamp_us",

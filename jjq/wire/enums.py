@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar, get_args
 
-from coldstore.shared.batch import CONTENTS, Content
+from coldstore.shared.batch import Content
 from coldstore.shared.errors import InvalidInput, check
 from coldstore.shared.results import STAGES, Stage
 from jjq.v1 import jjq_pb2 as pb
@@ -43,7 +43,14 @@ class Words(Generic[Word]):
 
 
 CONTENT: Final = Words[Content](
-    "content", {pb.CONTENT_BYTES: "bytes", pb.CONTENT_TEXT: "text", pb.CONTENT_JSON: "json"}, "bytes"
+    "content",
+    {
+        pb.CONTENT_BYTES: "bytes",
+        pb.CONTENT_TEXT: "text",
+        pb.CONTENT_JSON: "json",
+        pb.CONTENT_LEDGER: "ledger",
+    },
+    "bytes",
 )
 STAGE: Final = Words[Stage](
     "stage",
@@ -67,5 +74,5 @@ BLOCK: Final = Words[str](
     None,
 )
 
-check(CONTENT.words() == set(CONTENTS), "every content has a number")
+check(CONTENT.words() == set(get_args(Content)), "every content has a number")
 check(STAGE.words() == set(STAGES), "every stage has a number")

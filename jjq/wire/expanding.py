@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from coldstore.shared.batch import TIMESTAMP
+from coldstore.shared.batch import TIMESTAMP, value_type
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.limits import BATCH_BYTES_MAX
+
+_LEDGER: Final = value_type("ledger")
 
 
 def check_types(schema: pa.Schema) -> None:
@@ -18,6 +20,7 @@ def check_types(schema: pa.Schema) -> None:
     for field in schema:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         simple = _is_bytes(kind) or _is_view(kind) or kind in (pa.int64(), TIMESTAMP, pa.null())
+        simple = simple or kind == _LEDGER
         headers = pa.types.is_map(kind) and _is_bytes(kind.key_type) and _is_bytes(kind.item_type)
         if not simple and not (headers and kind is field.type):
             raise InvalidInput(

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Final, NamedTuple, TypeVar
 
+import orjson
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
@@ -30,6 +31,8 @@ Steps = Generator[None, None, T]
 _SCHEMA: Final = payload_schema("bytes")
 _BYTES: Final = pa.binary()
 _ELEMENT_TAG: Final = 1 << 3 | 2
+_KEY_TAG: Final = 3 << 3 | 2  # of an element
+_HEADERS_TAG: Final = 5 << 3 | 2
 _STEP_ELEMENTS: Final = 500  # take a millisecond, here or there
 _STEP_BYTES: Final = 32 * KIB  # as many bytes of headers take three
 _WHOLE_ELEMENTS: Final = 2_000  # so many are not worth a count and turns, …
@@ -148,9 +151,10 @@ def _part(raw: bytes) -> ElementColumns:
         elements = pb.Elements.FromString(raw).elements
     except DecodeError:
         raise _malformed() from None
+    # Asking an element for its headers takes as long as all the rest. Without the byte of their tag there are none.
     values = [e.value for e in elements]
-    keys = [e.key if e.HasField("key") else None for e in elements]
-    headers = [list(e.headers.items()) or None for e in elements]
+    keys = [e.key if e.HasField("key") else None for e in elements] if _may_have(raw, _KEY_TAG) else []
+    headers = [list(e.headers.items()) or None for e in elements] if _may_have(raw, _HEADERS_TAG) else []
     try:
         return ElementColumns(
             len(values),
@@ -160,6 +164,11 @@ def _part(raw: bytes) -> ElementColumns:
         )
     except pa.ArrowException as error:
         raise InvalidInput(f"the elements do not fit into one batch ({error}): split it") from None
+
+
+def _may_have(raw: bytes, tag: int) -> bool:
+    """Whether a field with this tag may be in there. A tag may be written longer than needed: then it begins so."""
+    return tag in raw or tag | 0x80 in raw
 
 
 def _joined(parts: list[ElementColumns]) -> pa.RecordBatch:
@@ -197,7 +206,7 @@ def _elements(batch: pa.RecordBatch) -> pb.Elements:
     add = into.elements.add
     offsets = batch.column("offset").to_pylist()
     times = batch.column("timestamp").cast(pa.int64()).to_pylist()
-    values = batch.column("value").cast(pa.binary()).to_pylist()
+    values = _bytes_of(batch.column("value"))
     keys, headers = batch.column("key"), batch.column("headers")
     if keys.null_count == len(keys) and headers.null_count == len(headers):
         for offset, time, value in zip(offsets, times, values, strict=True):
@@ -207,6 +216,14 @@ def _elements(batch: pa.RecordBatch) -> pb.Elements:
     for offset, time, value, key, pairs in columns:
         add(offset=offset, timestamp_us=time, value=value, key=key, headers=dict(pairs or ()))
     return into
+
+
+def _bytes_of(values: pa.Array) -> list[bytes]:
+    """Values as bytes; rows of a ledger as JSON."""
+    if pa.types.is_struct(values.type):
+        return [orjson.dumps(row, option=orjson.OPT_UTC_Z) for row in values.to_pylist()]
+    found: list[bytes] = values.cast(pa.binary()).to_pylist()
+    return found
 
 
 def _malformed() -> InvalidInput:

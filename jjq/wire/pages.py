@@ -57,7 +57,11 @@ class Page:
                 f"the list has more than {PAGE_MAX} entries: ask for pages, with page_size and page_token"
             )
         sent = found[: self.size]
-        return sent, token(self.scope, place(sent[-1]))
+        return sent, self.token_after(place(sent[-1]))
+
+    def token_after(self, place: str | int) -> str:
+        """Asks for what comes after `place`, of the same list."""
+        return token(self.scope, place)
 
 
 def token(scope: str, place: str | int) -> str:

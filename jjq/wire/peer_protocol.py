@@ -2,6 +2,7 @@
 
     greeting   "jjq-peer/1", filled up to 16 bytes, from the one who connects; and back from the one who is asked,
                with 16 bytes more that stand for its name: an address may have been another node's before
+    key        the same frame, number 2^32 - 1: what nodes of a store with keys show each other; it has no result
     push       length u32 · number u32 · PushRequest · zeros
     result     length u32 · number u32 · PushResult · zeros
 
@@ -19,10 +20,11 @@ from hashlib import blake2b
 from struct import Struct
 from typing import Final, cast
 
-from coldstore.shared.limits import MESSAGE_BYTES_MAX
+from jjq.limits import PEER_FRAME_BYTES_MAX, WIRE_NUMBER_MAX
 from jjq.wire.arrow_field import Span, part
 
 GREETING: Final = b"jjq-peer/1\n\n\n\n\n\n"
+KEY_NUMBER: Final = WIRE_NUMBER_MAX + 1  # of a frame
 _HEAD: Final = Struct("<II")
 _ZEROS: Final = [bytes(-size % 8) for size in range(8)]  # after a message of this size, modulo 8
 _KEEP_ALIVE: Final = getattr(socket, "TCP_KEEPIDLE", None) or socket.TCP_KEEPALIVE  # type: ignore[attr-defined]
@@ -90,8 +92,10 @@ class Frames(asyncio.Protocol, ABC):
             self.greeted()
         while len(whole) - at >= _HEAD.size:
             size, number = _HEAD.unpack_from(whole, at)
-            if size > MESSAGE_BYTES_MAX:
-                return self._end(whole, f"a frame of {size} bytes; at most {MESSAGE_BYTES_MAX} are allowed")
+            if size > PEER_FRAME_BYTES_MAX:
+                return self._end(
+                    whole, f"a frame of {size} bytes; at most {PEER_FRAME_BYTES_MAX} are allowed"
+                )
             begin = at + _HEAD.size
             after = begin + size + -size % 8
             if after > len(whole):

@@ -31,6 +31,7 @@ def push_request(push: Push) -> pb.PushRequest:
         sequence=push.sequence,
         expected_offset=push.expected_offset,
         stage=STAGE.number(push.stage),
+        timeout_seconds=push.timeout,
     )
 
 

@@ -3,6 +3,9 @@
     PopStreamResponse = ( padding? · 0a · length · PopResult )*
     PopResult         = 08 · id · ( 12 · length · PopResponse | 1a · length · Error )
 
+The results of a Work stream look the same: a WorkResult has a TakeResponse where a PopResult has a PopResponse, and
+further fields for replies without a batch.
+
 A length says how much follows, so padding inside of a PopResponse would change what stands before it, and
 with that its own size. Padding between the results changes nothing: there it puts each Arrow stream at a
 multiple of 8 bytes of the whole message, see frame.py.
@@ -14,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
+from google.protobuf.message import Message
 
 from coldstore.shared.errors import JjqError
 from jjq.v1 import jjq_pb2 as pb
@@ -37,8 +41,10 @@ class Results:
         self.size = 0
         self._parts: list[bytes | pa.Buffer] = []
 
-    def popped(self, number: int, reply: pb.PopResponse, batch: pa.RecordBatch, form: str) -> Steps[None]:
-        """Add the reply to pop `number`, with `batch` in it, in steps. The form is `arrow` or `elements`."""
+    def popped(
+        self, number: int, reply: pb.PopResponse | pb.TakeResponse, batch: pa.RecordBatch, form: str
+    ) -> Steps[None]:
+        """Add the reply to request `number`, with `batch` in it, in steps. The form is `arrow` or `elements`."""
         if form == "arrow":
             stream = arrow_ipc.encode(batch)
             self._add(number, _POPPED_TAG, reply.SerializeToString() + arrow_field.lead(stream), stream)
@@ -49,6 +55,10 @@ class Results:
 
     def failed(self, number: int, error: BaseException) -> None:
         self._add(number, _ERROR_TAG, error_out(error).SerializeToString())
+
+    def plain(self, number: int, field: int, reply: Message) -> None:
+        """Add a reply without a batch, as the field with this number."""
+        self._add(number, field << 3 | 2, reply.SerializeToString())
 
     def _add(self, number: int, tag: int, head: bytes, stream: Sequence[bytes | pa.Buffer] = ()) -> None:
         size = len(head) + sum(map(len, stream))

@@ -8,12 +8,14 @@ from jjq.v1 import jjq_pb2 as pb
 
 JJQ: Final = pb.DESCRIPTOR.services_by_name["Jjq"].full_name
 OPERATOR: Final = pb.DESCRIPTOR.services_by_name["Operator"].full_name
+KEYS: Final = pb.DESCRIPTOR.services_by_name["Keys"].full_name
 # The same methods between nodes: never forwarded.
 PEER: Final = "jjq.v1.Peer"
 PEER_OPERATOR: Final = "jjq.v1.PeerOperator"
 
 # Methods that change nothing that anybody could miss: "the outcome is unknown" would only frighten their callers.
 READING: Final = frozenset({
-    "GetQueue", "GetSubscriber", "ListBlocks", "ListNodes", "ListQueues", "ListShards", "ListSubscribers", "Peek",
-    "PlanMoves", "Read", "Sleep", "Subscribe", "Wakeup",
+    "GetGroup", "GetGroupStatistics", "GetQueue", "GetSubscriber", "GetTransports", "ListBlocks", "ListGroups",
+    "ListKeys", "ListNodes", "ListQueues", "ListShards", "ListSubscribers", "ListTasks", "Peek", "PeekTask",
+    "PlanMoves", "Query", "Read", "Sleep", "Subscribe", "TasksAt", "Wakeup",
 })  # fmt: skip

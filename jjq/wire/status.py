@@ -75,6 +75,7 @@ KINDS: Final = (
     Kind(Unavailable, pb.ERROR_KIND_UNAVAILABLE, _Code.UNAVAILABLE),
     Kind(DataLoss, pb.ERROR_KIND_DATA_LOSS, _Code.DATA_LOSS, {"key": "key", "block": "block"}),
 )
+_CODES: Final = {code.value[0]: code for code in _Code}
 _BY_CLASS: Final = {kind.error: kind for kind in KINDS}
 _BY_NUMBER: Final = {kind.number: kind for kind in KINDS}
 # Statuses without details of ours. RESOURCE_EXHAUSTED is not among them: gRPC also uses it for a reply
@@ -165,10 +166,25 @@ def _short(text: str) -> str:
 
 def status_in(error: grpc.aio.AioRpcError, *, writes: bool = True) -> JjqError:
     """The exception for a failed call; that its outcome is unknown is said of what `writes`."""
-    rebuilt = _rich(error.trailing_metadata())
+    metadata = error.trailing_metadata()
+    raw = metadata.get(DETAILS) if metadata is not None else None
+    rebuilt = None if raw is None else _rich(raw if isinstance(raw, bytes) else raw.encode())
+    return rebuilt or _from_code(error.code(), error.details() or "", writes)
+
+
+def status_message_in(raw: bytes, *, writes: bool = True) -> JjqError:
+    """The same for a call that was not made over gRPC: its error is a google.rpc.Status."""
+    rebuilt = _rich(raw)
     if rebuilt is not None:
         return rebuilt
-    code, text = error.code(), error.details() or ""
+    try:
+        status = status_pb2.Status.FromString(raw)
+    except DecodeError:
+        return Unavailable("the server's error is no google.rpc.Status; the outcome is unknown")
+    return _from_code(_CODES.get(status.code, _Code.UNKNOWN), status.message, writes)
+
+
+def _from_code(code: grpc.StatusCode, text: str, writes: bool) -> JjqError:
     bare = _BARE.get(code)
     if bare is not None:
         return bare(text or code.name)
@@ -178,13 +194,9 @@ def status_in(error: grpc.aio.AioRpcError, *, writes: bool = True) -> JjqError:
     return Unavailable(f"{said}; the outcome is unknown" if writes else said)
 
 
-def _rich(metadata: grpc.aio.Metadata | None) -> JjqError | None:
-    raw = metadata.get(DETAILS) if metadata is not None else None
-    if raw is None:
-        return None
+def _rich(raw: bytes) -> JjqError | None:
     try:
-        status = status_pb2.Status.FromString(raw if isinstance(raw, bytes) else raw.encode())
-        for detail in status.details:
+        for detail in status_pb2.Status.FromString(raw).details:
             message = pb.Error()
             if detail.Is(message.DESCRIPTOR):
                 detail.Unpack(message)

@@ -2,11 +2,12 @@
 
     objects          layout of one journal object: a batch, a part of a batch, or a fence
     object_journal   the `Journal` port of the hot store, on object storage
+    object_shelf     checkpoints as objects beside the journal
     fencing          becoming a node; reading a journal and ending it with a fence
     lease            a journal on a disk is written only while the node's lease is valid
 
-Enters: batches of records, from the hot store's committer. Leaves: objects at journals/<node>/<number>; batches again,
-when a journal is replayed.
+Enters: batches of records, from the hot store's committer. Leaves: objects at journals/<node>/<number> and
+checkpoints/<node>/; batches again, when a journal is replayed.
 
 Invariants. Numbers are acknowledged in order. A run has puts in flight within JOURNAL_WINDOW numbers, so the next run
 begins behind all of them. Fences are never deleted, so every replay of a tenure ends at the same place. Nothing is

@@ -103,6 +103,10 @@ class LeasedJournal:
         self._lease = lease
 
     @property
+    def identity(self) -> int:
+        return self._inner.identity
+
+    @property
     def in_flight(self) -> int:
         return self._inner.in_flight
 

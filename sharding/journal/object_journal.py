@@ -33,6 +33,7 @@ from hotstore.journal.port import Damage, JournalBatch, Poisoned, Record
 from sharding.documents.tenure import OwnTenure
 from sharding.journal import objects as journal_objects
 from sharding.journal.fencing import FencingWalk
+from sharding.journal.object_shelf import remove_tenures
 from sharding.journal.objects import JournalObject
 from sharding.limits import (
     JOURNAL_BATCHES_MAX,
@@ -76,6 +77,11 @@ class ObjectJournal:
         self._trimmed = clock.monotonic()
         self._puts = ThreadPoolExecutor(JOURNAL_PUTS_MAX, "jjq-journal-put")
         self._sweeps = ThreadPoolExecutor(_SWEEPERS, "jjq-journal-sweep")
+
+    @property
+    def identity(self) -> int:
+        """The first run of the tenure: a later tenure of the node begins with nothing."""
+        return self._held.tenure.since
 
     def recover(self) -> Iterator[JournalBatch]:
         """Yield what the runs before ours left; then no process of theirs can write any more."""
@@ -247,6 +253,9 @@ class ObjectJournal:
         """Delete the objects that an earlier trim left. An object without a body is a fence, and stays."""
         folder = paths.journal_folder(self._held.node)
         with suppress(JjqError):
+            tenure = self._held.tenure
+            needed = [tenure.since, *(orphan.since for orphan in tenure.orphans)]
+            remove_tenures(self._objects, self._held.node, needed)
             for info in self._objects.list(folder):
                 number = paths.journal_sequence(info.key)
                 if number is None or number >= before or self._hurry.is_set():

@@ -32,11 +32,12 @@ from sharding.documents.node_info import Node
 from sharding.ports import Ownership
 from sharding.routing.nodes import Nodes
 from sharding.routing.traffic import Traffic
+from sharding.routing.work_routing import WorkRouting
 
 T = TypeVar("T")
 
 
-class LocalOnlyStore(PushTarget):
+class LocalOnlyStore(WorkRouting, PushTarget):
     """Verbs of `hotstore.port.Store`; each names its queue and what to ask of the store that has it."""
 
     def __init__(self, local: Store, ownership: Ownership, traffic: Traffic) -> None:
@@ -68,8 +69,10 @@ class LocalOnlyStore(PushTarget):
     async def get_queue(self, name: str) -> QueueInfo:
         return await self._ask(queue_of(name), lambda store: store.get_queue(name))
 
-    async def list_queues(self, *, after: str = "", limit: int | None = None) -> list[QueueInfo]:
-        return await self.local.list_queues(after=after, limit=limit)
+    async def list_queues(
+        self, *, after: str = "", limit: int | None = None, ledgers: bool = False
+    ) -> list[QueueInfo]:
+        return await self.local.list_queues(after=after, limit=limit, ledgers=ledgers)
 
     async def list_blocks(
         self, queue: str, *, from_offset: int = 0, limit: int | None = None

@@ -28,6 +28,8 @@ from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Fenced, InvalidInput, JjqError, Unavailable, check
 from coldstore.shared.push import Push
 from coldstore.start_points import named_offset
+from hotstore.groups.port import WorkStore
+from hotstore.groups.values import GroupInfo, SessionInfo
 from hotstore.port import NodeStatus, QueueInfo, Receipt, Store, SubscriberInfo
 from sharding.documents.load import first_home, weights
 from sharding.limits import AGAIN_SECONDS, HOPS_MAX, ROUTE_SECONDS
@@ -37,6 +39,7 @@ from sharding.routing.local_only import LocalOnlyStore, refused, statuses
 from sharding.routing.nodes import Nodes
 from sharding.routing.routes import Routes
 from sharding.routing.traffic import Traffic
+from sharding.routing.work_routing import work_of
 
 T = TypeVar("T")
 
@@ -161,9 +164,11 @@ class Router(LocalOnlyStore):
 
     # Lists over all nodes ---------------------------------------------------------------------------
 
-    async def list_queues(self, *, after: str = "", limit: int | None = None) -> list[QueueInfo]:
+    async def list_queues(
+        self, *, after: str = "", limit: int | None = None, ledgers: bool = False
+    ) -> list[QueueInfo]:
         async def some(store: Store) -> list[QueueInfo]:
-            return await store.list_queues(after=after, limit=limit)
+            return await store.list_queues(after=after, limit=limit, ledgers=ledgers)
 
         return await self._all(some, lambda queue: queue.name, limit)
 
@@ -177,6 +182,37 @@ class Router(LocalOnlyStore):
             return await store.list_subscribers(after=after, limit=limit)
 
         return await self._all(some, lambda found: (found.queue, found.name), limit)
+
+    async def list_groups(
+        self, queue: str | None = None, *, after: str = "", limit: int | None = None
+    ) -> list[GroupInfo]:
+        if queue is not None:
+            return await super().list_groups(queue, after=after, limit=limit)
+
+        async def some(store: Store) -> list[GroupInfo]:
+            return await work_of(store).list_groups(after=after, limit=limit)
+
+        return await self._all(some, lambda found: found.id, limit)
+
+    async def attach_session(self, session: str, ttr: float) -> SessionInfo:
+        """At this node, and at the others: the session may take from their queues. One that is away learns of it by
+        the next attach."""
+        info = await super().attach_session(session, ttr)
+        await self._others(lambda work: work.attach_session(session, ttr))
+        return info
+
+    async def detach_session(self, session: str) -> None:
+        await super().detach_session(session)
+        await self._others(lambda work: work.detach_session(session))
+
+    async def _others(self, call: Callable[[WorkStore], Awaitable[Any]]) -> None:
+        others = [node.id for node in self._nodes.alive() if node.id != self._ownership.node]
+        stores = [await self._store_at(node, "") for node in others]
+        for outcome in await asyncio.gather(
+            *(call(work_of(each)) for each in stores), return_exceptions=True
+        ):
+            if isinstance(outcome, BaseException) and not isinstance(outcome, JjqError):
+                raise outcome
 
     async def _all(
         self, ask: Callable[[Store], Awaitable[list[T]]], place: Callable[[T], Any], limit: int | None
@@ -345,11 +381,12 @@ class Router(LocalOnlyStore):
 
 
 def _pass_on(outcome: asyncio.Future[Receipt], task: asyncio.Task[Receipt]) -> None:
+    error = None if task.cancelled() else task.exception()  # asked for in any case: else asyncio logs it
     if outcome.done():
         return
     if task.cancelled():
         outcome.cancel()
-    elif (error := task.exception()) is not None:
+    elif error is not None:
         outcome.set_exception(error)
     else:
         outcome.set_result(task.result())

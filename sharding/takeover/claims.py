@@ -61,9 +61,9 @@ class Claims:
 
     def _claim(self, queue: str) -> Claim:
         ours = self._settle(queue, self._take_orphan)
-        return Claim(
-            ours.epoch, state.read(self.objects, queue, ours.state), earlier=ours.run < self.held.run
-        )
+        # What a ledger is besides its elements, the group makes of them.
+        kept = None if paths.ledger_parts(queue) else ours.state
+        return Claim(ours.epoch, state.read(self.objects, queue, kept), earlier=ours.run < self.held.run)
 
     def _confirm(self, queue: str, epoch: int) -> int:
         ours = self._settle(queue, lambda now: self._keep(now, epoch))
@@ -73,6 +73,8 @@ class Claims:
 
     def _retire(self, queue: str, epoch: int, kept: QueueState) -> int:
         """The next epoch, of the same owner: who finds an earlier one in a journal knows that it is not the last."""
+        if paths.ledger_parts(queue):
+            return epoch  # its document is that of its queue
         name = state.put(self.objects, queue, epoch + 1, kept)
 
         def next_epoch(now: Shards) -> Shards:
@@ -88,7 +90,7 @@ class Claims:
         """Make the document say that the queue is ours: `make` changes it, leaves it, or raises."""
 
         def first() -> Shards:
-            return Shards(name, self._queue_id(name), 1, self.held.node, self.held.run)
+            return Shards(name, self._queue_id(paths.worked_queue(name)), 1, self.held.node, self.held.run)
 
         busy = Unavailable(f"queue {name} keeps changing hands: ask again")
         ours = self.known[name] = shards.change(self.objects, name, make, missing=first, busy=busy)

@@ -2,7 +2,8 @@
 
     1  the tenure is ended: no acknowledgement any more, no trim                      (tenure.py)
     2  the journal is fenced: it ends, at the same place for everyone                 (fencing.py)
-    3  it is replayed into memory; then for each queue that is the dead node's by its shards document
+    3  it is replayed into memory, from its checkpoint on (object_shelf.py). Then for each queue that is the dead node's
+       by its shards document
        a  what is not in the cold store is sealed there
        b  the state document is put
        c  the shards document is swapped: the next epoch, this node                   the queue has moved
@@ -18,6 +19,8 @@ import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, cast
 
 from coldstore.layout import paths
@@ -25,6 +28,9 @@ from coldstore.shared import failpoint
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, DataLoss, JjqError
 from coldstore.store import ColdStore
+from hotstore.checkpoint.duckdb_file import DuckDbCodec
+from hotstore.checkpoint.recollection import CheckpointPlace, Recollection
+from hotstore.checkpoint.registry_part import RegistryPart
 from hotstore.journal import records
 from hotstore.journal.port import Damage, Journal, JournalBatch
 from hotstore.lifecycle.departure import state_of
@@ -41,6 +47,7 @@ from sharding.documents.shards import Shards
 from sharding.documents.tenure import OrphanJournal
 from sharding.journal import objects
 from sharding.journal.fencing import FencingWalk
+from sharding.journal.object_shelf import ObjectShelf
 from sharding.journal.objects import JournalObject
 from sharding.limits import TAKERS
 from sharding.takeover.claims import Claims
@@ -53,9 +60,14 @@ class DeadNodeJournal:
 
     in_flight: Final = 1  # nothing is ever appended
 
-    def __init__(self, walk: FencingWalk) -> None:
+    def __init__(self, walk: FencingWalk, since: int) -> None:
         self._walk = walk
+        self.identity = since
         self.numbers: list[int] = []
+
+    @property
+    def next_sequence(self) -> int:
+        return self._walk.next
 
     @property
     def damage(self) -> Sequence[Damage]:
@@ -92,11 +104,11 @@ class TakeoverWorker:
 
     def _take(self, node: str, orphan: OrphanJournal) -> list[str]:
         walk = FencingWalk(self._objects, node, orphan.first, orphan.run, self._claims.held.token)
-        journal = DeadNodeJournal(walk)
+        journal = DeadNodeJournal(walk, orphan.since)
         committer = Committer(cast("Journal", journal), self._clock, 1, threaded=False)
         registry = Registry(self._cold, committer, InlineRunner(), self._clock, Usage())
         try:
-            JournalReplay(registry, self._clock).run(cast("Journal", journal))
+            self._replay(registry, journal, ObjectShelf(self._objects, node, orphan.since))
         except DataLoss:
             if not self._is_left(node, orphan):
                 return []  # another node has taken it over meanwhile, and deleted what we read
@@ -105,14 +117,25 @@ class TakeoverWorker:
         for damage in journal.damage:
             log.error("journal of node %s: %s", node, damage)
         with ThreadPoolExecutor(TAKERS, "jjq-take") as pool:
-            queues = list(registry.queues.values())
+            queues = [queue for queue in registry.queues.values() if paths.ledger_parts(queue.name) is None]
             outcomes = list(pool.map(lambda queue: self._try(queue, registry, node, orphan), queues))
         moved = [queue.name for queue, outcome in zip(queues, outcomes, strict=True) if outcome]
         if all(outcome is not None for outcome in outcomes) and not journal.damage:
             tenure.settle(self._objects, node, orphan._replace(end=walk.end))
-            self._delete(node, journal.numbers)
+            self._delete(node, journal.numbers, orphan)
         log.info("took over %d queues of node %s", len(moved), node)
         return moved
+
+    def _replay(self, registry: Registry, journal: DeadNodeJournal, shelf: ObjectShelf) -> None:
+        with TemporaryDirectory(prefix="jjq-takeover-") as folder:
+            place = CheckpointPlace(shelf, DuckDbCodec(), Path(folder))
+            recollection = Recollection(place, [RegistryPart(registry, InlineRunner())])
+            replay = JournalReplay(registry, self._clock, recollection)
+            replay.run(cast("Journal", journal))
+        if replay.lost:
+            raise DataLoss(
+                f"{replay.describe_loss()}; put a checkpoint back to its place, from a version or a copy"
+            )
 
     def _is_left(self, node: str, orphan: OrphanJournal) -> bool:
         """Whether the orphan journal is still to be taken over."""
@@ -153,7 +176,16 @@ class TakeoverWorker:
         return True
 
     def _preserve(self, queue: HotQueue, registry: Registry) -> str:
-        """Seal everything of the queue in the cold store. Returns the name of its state document."""
+        """Seal everything of the queue and of its ledgers in the cold store. Returns the name of its state document."""
+        for ledger in registry.ledgers_of(queue.name):
+            self._seal(ledger, registry, queue.epoch + 1)
+        self._seal(queue, registry, queue.epoch + 1)
+        failpoint.reach("move.sealed")
+        name = queue_state.put(self._objects, queue.name, queue.epoch + 1, state_of(queue, registry))
+        failpoint.reach("move.state_put")
+        return name
+
+    def _seal(self, queue: HotQueue, registry: Registry, epoch: int) -> None:
         if queue.state.doubt is not None:
             raise queue.state.doubt.with_traceback(None)
         cold = self._cold.open_queue(queue.name)
@@ -164,13 +196,12 @@ class TakeoverWorker:
         for block in queue.sealing:
             table = block.table()
             final = fills(block, table, queue.settings.block_bytes)
-            cold.write_block(table, final=final, epoch=queue.epoch + 1)
-        failpoint.reach("move.sealed")
-        name = queue_state.put(self._objects, queue.name, queue.epoch + 1, state_of(queue, registry))
-        failpoint.reach("move.state_put")
-        return name
+            cold.write_block(table, final=final, epoch=epoch)
 
-    def _delete(self, node: str, numbers: Sequence[int]) -> None:
+    def _delete(self, node: str, numbers: Sequence[int], orphan: OrphanJournal) -> None:
         with suppress(JjqError):  # what stays is swept when the node starts again
+            shelf = ObjectShelf(self._objects, node, orphan.since)
+            for name in shelf.names():
+                shelf.remove(name)
             for number in numbers:
                 self._objects.delete(paths.journal(node, number))

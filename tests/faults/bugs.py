@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,6 +20,8 @@ class Bug:
     cold: str = "folder"
     progress: int = 20  # pushes between two faults
     nodes: int = 1
+    lease: float = 2.0  # seconds
+    refusal: str = ""  # with which the next start may refuse to serve, instead of a property that is flagged
 
 
 def patch(owner: object, **names: object) -> None:
@@ -81,7 +84,7 @@ def truncate_on_bad_crc() -> None:
 
 def trim_by_the_maximum() -> None:
     """Let the journal go up to what one queue needs no longer, although another still does."""
-    from hotstore.lifecycle.checkpoint import Checkpointer
+    from hotstore.checkpoint.checkpointer import Checkpointer
 
     async def trim(self: Any) -> None:
         floors = [floor for queue in self._registry.queues.values() if (floor := queue.floor()) is not None]
@@ -128,6 +131,44 @@ def no_check_after_a_put() -> None:
     patch(OwnTenure, check=lambda held: None)
 
 
+def attempt_not_checked() -> None:
+    """Take the ack of any attempt for that of the last one."""
+    from hotstore.groups.changes import TaskChanges
+
+    real = TaskChanges.__init__
+
+    def begin(self: Any, group: Any, change: Any, *rest: Any, **more: Any) -> None:
+        index, last = group.state.open.index, group.state.open.attempt
+        pairs = zip(change.ids, change.attempts or change.ids, strict=True)
+        attempts = [last[index[task]] if task in index else attempt for task, attempt in pairs]
+        real(self, group, change._replace(attempts=change.attempts and attempts), *rest, **more)
+
+    patch(TaskChanges, __init__=begin)
+
+
+def ack_before_the_ledger() -> None:
+    """Answer changes of tasks, and durable takes, while the ledger is still being written."""
+    from hotstore.work.ledger_writer import Flush
+
+    async def wait(flush: Any, *, written: bool = False) -> None:
+        await asyncio.sleep(0)
+
+    patch(Flush, wait=wait)
+
+
+def timers_lost_at_a_start() -> None:
+    """Know that tasks are delayed, and never look at them again."""
+    from hotstore.work.work_group import WorkGroup
+
+    real = WorkGroup.prepare
+
+    async def prepare(self: Any) -> None:
+        await real(self)
+        self.live.timers.__init__()
+
+    patch(WorkGroup, prepare=prepare)
+
+
 _GONE = frozenset(
     {"lost-prefix", "lost-middle", "lost-postfix", "inconsistent-offsets", "phantom", "data-loss"}
 )
@@ -136,10 +177,25 @@ BUGS = {
     "ack-before-fsync": Bug(ack_before_fsync, ("power",), _GONE),
     "no-directory-fsync": Bug(no_directory_fsync, ("power",), _GONE),
     "retry-after-failed-fsync": Bug(retry_after_failed_fsync, ("fsync", "power"), _GONE),
-    "truncate-on-bad-crc": Bug(truncate_on_bad_crc, ("flip-journal",), frozenset({"silent-loss"})),
-    "trim-by-the-maximum": Bug(trim_by_the_maximum, ("kill",), _GONE, progress=250),
+    "truncate-on-bad-crc": Bug(
+        truncate_on_bad_crc,
+        ("flip-journal",),
+        frozenset({"silent-loss"}),
+        refusal="it is an older copy, or its end was deleted",  # the checkpoint knows how far the journal went
+    ),
+    "trim-by-the-maximum": Bug(trim_by_the_maximum, ("kill",), _GONE | {"unseen"}, progress=250),
     "412-taken-for-a-fence": Bug(
         precondition_taken_for_a_fence, ("s3-lost-reply",), frozenset({"liveness"}), "s3"
     ),
-    "no-check-after-a-put": Bug(no_check_after_a_put, ("node-unheard",), frozenset({"fence"}), "s3", nodes=2),
+    "attempt-not-checked": Bug(attempt_not_checked, ("pause",), frozenset({"late-ack"})),
+    "ack-before-the-ledger": Bug(ack_before_the_ledger, ("power",), frozenset({"task-again", "task-ledger"})),
+    "timers-lost-at-a-start": Bug(timers_lost_at_a_start, ("kill",), frozenset({"task-stuck"})),
+    "no-check-after-a-put": Bug(
+        no_check_after_a_put,
+        ("node-ended-early",),
+        frozenset({"fence"}),
+        "s3",
+        nodes=2,
+        lease=10.0,  # of which most is left when the tenure is ended, however busy the machine is
+    ),
 }

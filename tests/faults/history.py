@@ -19,6 +19,11 @@ Every operation has an `invoke`, written before the request is sent, and at most
     read     position → next, values; `end`: it reached the end of the queue
     final    as read, by a fresh subscriber, after everything was healed and restarted
     twin     as read, from a damaged copy; `taken` is when the copy was made
+    take     durable → tasks (their ids), attempts, values
+    ack, nack, release, bury, kick   tasks, attempts?, delay? (ns) → refused: the tasks that were not changed
+    ledger   → tasks (first of each row), counts, events, attempts: the ledger of the queue's group, at the end
+    worked   (ok only) open, done: how many tasks of the group are so, after everything was worked on
+    skewed   (ok only) a wall clock jumped: delays may seem shorter or longer from now on
     drained  (ok only) sub, next: this subscriber found nothing more
     alive    (ok only) what was healed and serves again
     sync, begin, end   by servers: see `witness`
@@ -104,18 +109,18 @@ class Recorder:
         self.process = process
         self._file = file
         self._now_ns = now_ns
-        self._ops = 0
+        self.ops = 0  # so far
 
     def invoke(self, f: str, queue: str, *, sub: str | None = None, **fields: Any) -> Operation:
-        self._ops += 1
-        common = {"process": self.process, "op": self._ops, "f": f, "queue": queue, "sub": sub}
+        self.ops += 1
+        common = {"process": self.process, "op": self.ops, "f": f, "queue": queue, "sub": sub}
         self.write({**common, "type": "invoke", **fields})
         return Operation(self, common)
 
     def note(self, f: str, queue: str, *, sub: str | None = None, **fields: Any) -> None:
         """Something that is known as soon as it happens."""
-        self._ops += 1
-        common = {"process": self.process, "op": self._ops, "f": f, "queue": queue, "sub": sub}
+        self.ops += 1
+        common = {"process": self.process, "op": self.ops, "f": f, "queue": queue, "sub": sub}
         self.write({**common, "type": "ok", **fields})
 
     def write(self, event: dict[str, Any]) -> None:

@@ -15,10 +15,12 @@ QUEUES: dict[str, dict[str, Any]] = {
     "slow": {"block_bytes": 64 * 1024 * 1024, "block_seconds": 3_600.0},
 }
 WORKERS: tuple[tuple[tuple[str, str], ...], ...] = (  # of each client process
-    (("PlainPusher", "busy"), ("Popper", "busy"), ("Streamer", "busy"), ("OncePusher", "slow")),
-    (("StreamPusher", "busy"), ("Peeker", "busy"), ("Replayer", "slow"), ("Popper", "slow")),
+    (("PlainPusher", "busy"), ("Popper", "busy"), ("Streamer", "busy"), ("OncePusher", "slow"),
+     ("Taker", "busy")),
+    (("StreamPusher", "busy"), ("Peeker", "busy"), ("Replayer", "slow"), ("Popper", "slow"),
+     ("Taker", "slow")),
     (("LibraryPusher", "busy"), ("Streamer", "slow"), ("Seeker", "busy"), ("Replayer", "busy"),
-     ("PlainPusher", "slow")),
+     ("PlainPusher", "slow"), ("Taker", "busy")),
 )  # fmt: skip
 READS = {"Popper", "Streamer", "Peeker", "Seeker"}
 

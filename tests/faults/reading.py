@@ -11,18 +11,22 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
+import orjson
 
+from coldstore.layout.ledger import TASK_EVENTS
 from coldstore.shared.clock import SystemClock
 from coldstore.shared.errors import Exhausted, Fenced, Unavailable
 from jjq.v1 import jjq_pb2 as pb
 from jjq.v1 import jjq_pb2_grpc
 from jjq.wire.status import status_in
+from tests.faults.clients.takers import GROUP, TTR_SECONDS, Task, changing, refused, taken
 from tests.faults.clients.worker import OPTIONS, seen
 from tests.faults.history import Recorder, type_of_call
 from tests.faults.values import WORKER, make_value
 
 PAGE = 1_000
 ANSWER_SECONDS = 30.0
+PUSH_SECONDS = 5.0
 READ_TRIES = 100
 ENDLESS = 1 << 39  # the end of a range that nobody can tell
 _LOSS = grpc.StatusCode.DATA_LOSS
@@ -42,7 +46,6 @@ class Reader:
         self._pen = pen
         self._clock = SystemClock()
         self._address = address
-        self._values = 0
 
     async def __aenter__(self) -> Reader:
         self._channel = grpc.aio.insecure_channel(self._address.split(",")[0], OPTIONS)
@@ -66,10 +69,15 @@ class Reader:
             await asyncio.sleep(0.1)
 
     async def prepare(self, queues: dict[str, dict[str, Any]], subs: list[str]) -> None:
-        """Make queues and subscribers."""
+        """Make queues, their groups and subscribers."""
+        backoff = pb.RetryBackoff(base=0.05, factor=2.0, max=0.4, jitter=0.5)
         for name, settings in queues.items():
-            request = pb.CreateQueueRequest(name=name, **settings)
-            await self.answered(lambda request=request: self.stub.CreateQueue(request))  # type: ignore[misc]
+            queue = pb.CreateQueueRequest(name=name, **settings)
+            await self.answered(lambda queue=queue: self.stub.CreateQueue(queue))  # type: ignore[misc]
+            group = pb.CreateGroupRequest(
+                queue=name, name=GROUP, settings=pb.GroupSettings(ttr=TTR_SECONDS, backoff=backoff)
+            )
+            await self.answered(lambda group=group: self.stub.CreateGroup(group))  # type: ignore[misc]
         for sub in subs:
             await self.subscribe(sub)
 
@@ -78,26 +86,44 @@ class Reader:
         request = pb.CreateSubscriberRequest(queue=queue, name=name, start="beginning")
         await self.answered(lambda: self.stub.CreateSubscriber(request, timeout=ANSWER_SECONDS))
 
-    async def push(self, queue: str, seconds: float = ANSWER_SECONDS) -> bool:
-        """A push that must succeed by now; each attempt with values of its own."""
-
-        async def ask() -> None:
-            self._values += 1
-            number = self._pen.process * WORKER + self._values
-            op = self._pen.invoke("push", queue, values=[number])
-            request = pb.PushRequest(queue=queue, elements=pb.Elements(elements=[_element(number)]))
-            try:
-                reply = await self.stub.Push(request, timeout=5.0)
-            except grpc.aio.AioRpcError as error:
-                op.end(type_of_call(error), error.code().name, why=(error.details() or "")[:200])
-                raise
-            op.ok(offset=reply.receipt.first_offset)
-
+    async def read_afresh(self, queue: str) -> None:
+        """Read the queue with a subscriber that nobody has used yet."""
+        sub = f"{queue}/fresh"
         try:
-            await self.answered(ask, seconds)
+            await self.subscribe(sub)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not _LOSS:
+                raise
+            self._pen.invoke("seek", queue, sub=sub).end("fail", "DATA_LOSS")  # never drained: `unseen` tells
+            return
+        await self.drain(sub)
+
+    async def push(self, queue: str, seconds: float = ANSWER_SECONDS) -> bool:
+        """A push that must succeed by now; each attempt with a value of its own."""
+        try:
+            await self.answered(lambda: self._push(queue, PUSH_SECONDS), seconds)
         except grpc.aio.AioRpcError:
             return False
         return True
+
+    async def push_once(self, queue: str, seconds: float) -> bool:
+        """Whether one attempt was acknowledged."""
+        try:
+            await self._push(queue, seconds)
+        except grpc.aio.AioRpcError:
+            return False
+        return True
+
+    async def _push(self, queue: str, seconds: float) -> None:
+        number = self._pen.process * WORKER + self._pen.ops
+        op = self._pen.invoke("push", queue, values=[number])
+        request = pb.PushRequest(queue=queue, elements=pb.Elements(elements=[_element(number)]))
+        try:
+            reply = await self.stub.Push(request, timeout=seconds)
+        except grpc.aio.AioRpcError as error:
+            op.end(type_of_call(error), error.code().name, why=(error.details() or "")[:200])
+            raise
+        op.ok(offset=reply.receipt.first_offset)
 
     async def drain(self, sub: str) -> None:
         """Pop until there is nothing more."""
@@ -122,6 +148,71 @@ class Reader:
             if reply.next == reply.position:
                 self._pen.note("drained", queue, sub=sub, next=reply.next)
                 return
+
+    async def work_off(self, queue: str, seconds: float) -> None:
+        """Take and ack until no task of the queue's group is open, and write down its ledger."""
+        group = f"{queue}/{GROUP}"
+        deadline = self._clock.monotonic() + seconds
+        while True:
+            try:
+                await self.answered(lambda: self.stub.KickTasks(pb.KickTasksRequest(group=group, count=PAGE)))
+                await self._take_and_ack(queue, group)
+                counts = (
+                    await self.answered(
+                        lambda: self.stub.GetGroupStatistics(pb.GetGroupStatisticsRequest(group=group))
+                    )
+                ).tasks
+            except grpc.aio.AioRpcError as error:
+                if error.code() is not _LOSS:
+                    raise
+                return  # the last reading tells of it
+            if not counts["total"] or self._clock.monotonic() > deadline:
+                break
+        self._pen.note("worked", queue, open=counts["total"], done=counts["done"])
+        await self._read_ledger(queue)
+
+    async def _take_and_ack(self, queue: str, group: str) -> None:
+        async def take() -> list[Task]:
+            op = self._pen.invoke("take", queue, durable=True)
+            request = pb.TakeRequest(
+                group=group, max=PAGE, wait_seconds=0.2, session="last", stage=pb.STAGE_SYNCED
+            )
+            try:
+                return taken(op, await self.stub.Take(request, timeout=ANSWER_SECONDS))
+            except grpc.aio.AioRpcError as error:
+                op.end(type_of_call(error), error.code().name)
+                raise
+
+        async def ack() -> None:
+            op = self._pen.invoke("ack", queue, tasks=[t for t, _ in tasks], attempts=[a for _, a in tasks])
+            try:
+                op.ok(refused=refused(await self.stub.ChangeTasks(request, timeout=ANSWER_SECONDS)))
+            except grpc.aio.AioRpcError as error:
+                op.end(type_of_call(error), error.code().name)
+                raise
+
+        tasks = await self.answered(take)
+        if tasks:
+            request = changing(group, "ack", tasks, "last")
+            await self.answered(ack)
+
+    async def _read_ledger(self, queue: str) -> None:
+        """The rows of the queue's group that are about tasks."""
+
+        async def read() -> list[dict[str, Any]]:
+            found = []
+            async for message in self.stub.Read(
+                pb.ReadRequest(queue=f"{queue}~{GROUP}"), timeout=ANSWER_SECONDS
+            ):
+                found += [orjson.loads(element.value) for element in message.elements.elements]
+            return [row for row in found if row["event"] in TASK_EVENTS]
+
+        op = self._pen.invoke("ledger", queue)
+        rows = await self.answered(read)
+        op.ok(
+            tasks=[row["task"] for row in rows], counts=[row["count"] for row in rows],
+            events=[row["event"] for row in rows], attempts=[row["attempt"] for row in rows],
+        )  # fmt: skip
 
     async def whole(self, f: str, queue: str, **fields: Any) -> None:
         """Every element of a queue, and every range that is said to be damaged."""

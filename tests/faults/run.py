@@ -45,6 +45,8 @@ REVIVE_SECONDS = (15.0, 60.0)  # alone, and among others: with a busy machine th
 # With a mistake in the server perhaps nothing goes on for ever, which is then what was to be shown.
 PROGRESS_SECONDS = (15.0, 3.0)  # that clients get to go on, without and with a mistake
 MISTAKEN_SECONDS = 6.0  # that a queue of a server with a mistake gets
+SKEWED_SECONDS = 3.0
+WORK_SECONDS = 30.0  # that the last worker gets to finish all tasks of a queue
 _PAUSE = threading.Event()
 
 
@@ -70,6 +72,7 @@ class Run:
         self._clock = SystemClock()
         self._history = folder / "history"
         self._file = open_history(self._history, "run")
+        self._twin = self.pen(TWIN)  # one for all faults: values are numbered by it
         self._patience = PROGRESS_SECONDS[plan.bug is not None]
         (folder / "run.json").write_bytes(orjson.dumps(asdict(plan)))
 
@@ -135,6 +138,8 @@ class Run:
             for client in clients:
                 client.kill()
                 client.wait()
+                if client.stdin:
+                    client.stdin.close()
 
     def _await_progress(self) -> None:
         """Let every client be acknowledged something between two faults, however slow the machine is."""
@@ -171,9 +176,7 @@ class Run:
             file.write(orjson.dumps(fault, option=orjson.OPT_APPEND_NEWLINE))
 
     def _harm(self, cluster: Cluster, dice: int) -> Harm:
-        return Harm(
-            cluster, SeededChance(dice), self.pen(TWIN), self.folder / "twins", list(QUEUES), self.now_ns
-        )
+        return Harm(cluster, SeededChance(dice), self._twin, self.folder / "twins", list(QUEUES), self.now_ns)
 
     async def _revive(self, cluster: Cluster) -> bool:
         """Nothing is wrong any more, and nothing was restarted for it: every queue takes a push."""
@@ -195,10 +198,18 @@ class Run:
         async with Reader(cluster.direct, self.pen(FINAL)) as reader:
             for queue in QUEUES:
                 await reader.whole("final", queue)
-            for sub in [*subs, *(f"{queue}/fresh" for queue in QUEUES)]:
-                if sub.endswith("/fresh"):
-                    await reader.subscribe(sub)
+                await reader.work_off(queue, self._work_seconds)
+            for sub in subs:
                 await reader.drain(sub)
+            for queue in QUEUES:
+                await reader.read_afresh(queue)
+
+    @property
+    def _work_seconds(self) -> float:
+        """How long the last worker may take; a task that waits for a clock that jumped is not waited for."""
+        if "clock" in self.plan.kinds:
+            return SKEWED_SECONDS
+        return WORK_SECONDS if self.plan.bug is None else MISTAKEN_SECONDS
 
     def _verify(self) -> list[str]:
         """`jjq verify` of what is in the cold store."""

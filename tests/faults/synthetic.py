@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from coldstore.shared.chance import SeededChance
@@ -24,6 +25,15 @@ class _Queue:
     name: str
     log: list[int] = field(default_factory=list)
     subs: dict[str, _Sub] = field(default_factory=lambda: {name: _Sub() for name in SUBS})
+    attempts: dict[int, int] = field(default_factory=dict)  # of tasks that were taken
+    until: dict[int, int] = field(default_factory=dict)  # of delayed tasks: when they are ready
+    done: set[int] = field(default_factory=set)
+    ledger: list[tuple[int, int, str, int]] = field(default_factory=list)  # task, count, event, attempt
+
+    def ready(self, now: int, most: int) -> list[int]:
+        """Tasks that may be handed out."""
+        waiting = (task for task in range(len(self.log)) if task not in self.done)
+        return list(islice((task for task in waiting if self.until.get(task, 0) <= now), most))
 
 
 class Perfect:
@@ -138,6 +148,55 @@ class Perfect:
         begun = self._begin("twin", queue, 7, taken=taken, position=half, next=len(queue.log))
         self._end(begun, "fail", code="DATA_LOSS", loss=True)
 
+    def take(self, queue: _Queue, most: int) -> list[int]:
+        """Hand out tasks; those that a worker forgot come back at once."""
+        begun = self._begin("take", queue, 10, durable=True)
+        ids = queue.ready(self._time, most)
+        for task in ids:
+            queue.attempts[task] = queue.attempts.get(task, 0) + 1
+            queue.ledger.append((task, 1, "take", queue.attempts[task]))
+        self._end(
+            begun, "ok", position=ids[0] if ids else 0, tasks=ids, offsets=ids,
+            attempts=[queue.attempts[task] for task in ids], values=[queue.log[task] for task in ids],
+        )  # fmt: skip
+        return ids
+
+    def change(self, queue: _Queue, verb: str, ids: list[int], delay: int = 0, *, late: bool = False) -> None:
+        """Change tasks that are taken; `late`: as the attempt before the last, which is refused."""
+        attempts = [queue.attempts[task] - late for task in ids]
+        begun = self._begin(verb, queue, 10, tasks=ids, attempts=attempts, delay=delay)
+        for task in () if late else ids:
+            queue.ledger.append((task, 1, verb, queue.attempts[task]))
+            if verb == "ack":
+                queue.done.add(task)
+            else:
+                queue.until[task] = self._time + delay
+        self._end(begun, "ok", refused=ids if late else [])
+
+    def work(self, queue: _Queue) -> None:
+        ids = self.take(queue, 1 + self._dice(4))
+        if not ids:
+            return
+        fate = self._dice(6)
+        again = [task for task in ids if queue.attempts[task] > 1]
+        if fate == 0:
+            self.change(queue, "nack", ids, delay=40_000)
+        elif fate == 1 and again:
+            self.change(queue, "ack", again, late=True)
+        elif fate > 1:
+            self.change(queue, "ack", ids)
+
+    def work_off(self, queue: _Queue) -> None:
+        """Finish all tasks, and tell what the ledger has."""
+        while len(queue.done) < len(queue.log):
+            self.change(queue, "ack", self.take(queue, 100))
+        begun = self._begin("ledger", queue, 9)
+        tasks, counts, events, attempts = map(list, zip(*queue.ledger, strict=True))
+        self._end(begun, "ok", tasks=tasks, counts=counts, events=events, attempts=attempts)
+        begun = self._begin("worked", queue, 9)
+        self.events.pop()
+        self._end(begun, "ok", open=0, done=len(queue.done))
+
     # Lives
 
     def live(self, operations: int) -> Perfect:
@@ -149,6 +208,7 @@ class Perfect:
             self.peek,
             self.deliver,
             self.seek,
+            self.work,
         ]
         for n in range(operations):
             queue = self._queues[self._dice(len(self._queues))]
@@ -182,4 +242,5 @@ class Perfect:
                 values = queue.log[start : start + 1_000]
                 begun = self._begin("final", queue, 9, position=start)
                 self._end(begun, "ok", position=start, next=start + len(values), values=values)
+            self.work_off(queue)
         return self.events

@@ -2,7 +2,8 @@
 
     ops      a row for each operation, its end joined to its beginning
     pushed   a row for each element of each push, in the order of `ops`
-    seen     a row for each element that any reader was given
+    seen     a row for each element that any reader or worker was given
+    tasks    a row for each task of each take and of each change, and for each row of a ledger
 
 A place is (queue, offset) in one number: `queue << OFFSET_BITS | offset`.
 """
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from coldstore.layout.ledger import EVENTS
 from tests.faults.history import events
 
 Ints = npt.NDArray[np.int64]
@@ -27,16 +29,19 @@ Bools = npt.NDArray[np.bool_]
 OFFSET_BITS = 40
 NONE = -1
 WITNESSED = ("sync", "begin", "end")  # by servers
+CHANGES = ("ack", "nack", "release", "bury", "kick")  # of tasks, by clients
 F = {
     name: n
     for n, name in enumerate(
         ("push", "pop", "peek", "deliver", "confirm", "seek", "read", "final", "twin", "drained", "alive",
-         *WITNESSED)
+         "take", *CHANGES, "ledger", "worked", "skewed", *WITNESSED)
     )
 }  # fmt: skip
 TYPES = {"info": 0, "ok": 1, "fail": 2}
-_FIELDS = ("offset", "position", "next", "most", "epoch", "pipeline", "place", "session", "taken")
-_FLAGS = ("end", "back", "loss", "late")
+_FIELDS = (
+    "offset", "position", "next", "most", "epoch", "pipeline", "place", "session", "taken", "delay", "open", "done",
+)  # fmt: skip
+_FLAGS = ("end", "back", "loss", "late", "durable")
 
 
 @dataclass
@@ -59,15 +64,35 @@ class Rows:
     place: Ints
     session: Ints
     taken: Ints
+    delay: Ints
+    open: Ints
+    done: Ints
     end: Ints
     back: Ints
     loss: Ints
     late: Ints
+    durable: Ints
 
     def where(self, *names: str, kind: str = "ok") -> Ints:
         """The operations of these kinds that ended so."""
         fs = [F[name] for name in names]
         return np.flatnonzero(np.isin(self.f, fs) & (self.type == TYPES[kind]))
+
+
+@dataclass
+class Tasks:
+    """Tasks of takes, changes and rows of ledgers, column by column."""
+
+    op: Ints
+    place: Ints  # the queue and the task's id
+    attempt: Ints  # NONE where a change names none
+    refused: Ints  # of a change: whether this task was not changed
+    count: Ints  # of a ledger's row: so many tasks, from this one on
+    event: Ints  # of a ledger's row: a number of EVENTS
+
+    def of(self, table: Table, *names: str, kind: str = "ok") -> Ints:
+        """The rows of these operations that ended so."""
+        return np.flatnonzero(np.isin(self.op, table.ops.where(*names, kind=kind)))
 
 
 @dataclass
@@ -77,6 +102,7 @@ class Table:
     queues: list[str]
     subs: list[str]
     ops: Rows
+    tasks: Tasks
     pushed_op: Ints
     pushed_value: Ints
     seen_op: Ints
@@ -182,6 +208,7 @@ class _Builder:
         self.columns = {name: array("q") for name in Rows.__dataclass_fields__}
         self.pushed = (array("q"), array("q"))
         self.seen = (array("q"), array("q"), array("q"))
+        self.tasks = {name: array("q") for name in Tasks.__dataclass_fields__}
 
     def add(self, begun: dict[str, Any], ended: dict[str, Any] | None) -> None:
         both = begun if ended is None else {**begun, **ended}
@@ -208,6 +235,19 @@ class _Builder:
         elif ended and ended["type"] == "ok" and (values := ended.get("values")):
             start = ended["position"]
             self._extend(self.seen, number, ended.get("offsets") or range(start, start + len(values)), values)
+        if both.get("tasks"):
+            self._add_tasks(number, row["queue"], both)
+
+    def _add_tasks(self, op: int, queue: int, both: dict[str, Any]) -> None:
+        ids = both["tasks"]
+        refused = set(both.get("refused") or ())
+        columns = self.tasks
+        columns["op"].extend([op] * len(ids))
+        columns["place"].extend((queue << OFFSET_BITS) | task for task in ids)
+        columns["attempt"].extend(both.get("attempts") or [NONE] * len(ids))
+        columns["refused"].extend(int(task in refused) for task in ids)
+        columns["count"].extend(both.get("counts") or [1] * len(ids))
+        columns["event"].extend(map(EVENTS.index, both.get("events") or ["take"] * len(ids)))
 
     def _extend(self, arrays: Iterable[array[int]], op: int, *columns: Any) -> None:
         first, *others = arrays
@@ -218,7 +258,8 @@ class _Builder:
     def table(self) -> Table:
         rows = Rows(**{name: _ints(column) for name, column in self.columns.items()})
         pushed, seen = map(_ints, self.pushed), map(_ints, self.seen)
-        return Table(self.queues.names, self.subs.names, rows, *pushed, *seen)
+        tasks = Tasks(**{name: _ints(column) for name, column in self.tasks.items()})
+        return Table(self.queues.names, self.subs.names, rows, tasks, *pushed, *seen)
 
 
 def _ints(column: array[int]) -> Ints:

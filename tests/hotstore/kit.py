@@ -21,7 +21,9 @@ from coldstore.shared.clock import ManualClock
 from coldstore.shared.errors import Unavailable
 from coldstore.shared.limits import KIB, MIB
 from coldstore.store import ColdStore
-from hotstore.catalog.view import NoCatalog
+from hotstore.checkpoint.duckdb_file import CheckpointCodec
+from hotstore.checkpoint.recollection import CheckpointPlace
+from hotstore.checkpoint.shelf import DiskShelf
 from hotstore.engine import Engine, Runners
 from hotstore.journal import records
 from hotstore.journal.disk_journal import DiskJournal
@@ -32,6 +34,7 @@ from hotstore.settings import HotSettings
 from hotstore.store import HotStore
 from hotstore.testing.simulated_disk import PowerCut, SimDisk
 from hotstore.testing.simulated_disk import Verb as DiskVerb
+from tests.hotstore.arrow_codec import SCRATCH, ArrowCodec
 
 T = TypeVar("T")
 Verb = Literal["get", "put", "put_if_absent", "put_if_match", "list", "head", "delete"]
@@ -173,6 +176,7 @@ class World:
         self.settings = hot or settings(**changes)
         self.free_bytes = 1 << 40
         self.wrap: Callable[[Journal], Journal] = lambda journal: journal
+        self.codec: CheckpointCodec = ArrowCodec()
         self.runners: Callable[[], Runners] = Runners.inline
         self._engine: Engine | None = None
         self._cut: asyncio.Future[None] | None = None
@@ -198,12 +202,14 @@ class World:
     async def start(self, *, background: bool = False) -> World:
         assert self._engine is None, "started twice"
         self._watch()
+        shelf = DiskShelf(self.disk, self.settings.checkpoint_seconds)
         journal = DiskJournal(
             self.disk,
             self.chance,
             segment_bytes=self.settings.segment_bytes,
             kinds=records.KINDS,
             background=Inline(),
+            checkpoints=lambda: {name.journal: name.sequence for name in shelf.names()},
         )
         # Opening asks who the store is; a store that is down at that moment is another test's matter.
         down, self.objects.down = self.objects.down, False
@@ -212,7 +218,7 @@ class World:
         engine = Engine(
             self.wrap(journal),
             cold,
-            lambda registry: NoCatalog(),
+            CheckpointPlace(shelf, self.codec, SCRATCH),
             self.settings,
             self.clock,
             self.chance,

@@ -12,6 +12,7 @@ import pytest
 from coldstore.shared import limits
 from coldstore.shared.batch import payload
 from coldstore.shared.errors import Conflict, InvalidInput, JjqError, NotFound, OutOfRange
+from hotstore.limits import GROUP_BYTES_MAX
 from hotstore.settings import HotSettings
 from hotstore.store import HotStore
 from tests.hotstore.kit import BLOCK_BYTES, World, push
@@ -242,7 +243,7 @@ async def test_bad_starting_points_are_refused_everywhere(world: World, start: A
 @pytest.mark.parametrize(
     "changes",
     [
-        {"segment_bytes": 2 * limits.BATCH_BYTES_MAX - 1},
+        {"segment_bytes": 2 * GROUP_BYTES_MAX - 1},
         {"journal_bytes_max": 100 * limits.MIB},
         {"unsealed_bytes_max": limits.BATCH_BYTES_MAX - 1},
         {"pending_bytes_max": 0},

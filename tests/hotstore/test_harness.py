@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from coldstore.shared.errors import JjqError
+from hotstore.checkpoint.checkpointer import Checkpointer
+from hotstore.checkpoint.shelf import CheckpointName, DiskShelf
 from hotstore.journal import records
 from hotstore.journal.port import Record
-from hotstore.lifecycle import checkpoint
-from hotstore.lifecycle.checkpoint import Checkpointer
 from hotstore.lifecycle.seal import Sealer
-from hotstore.queue.moves import Moves, commit_state
+from hotstore.queue.moves import MoveEntry, Moves, commit_state
 from hotstore.queue.queue import HotQueue
 from hotstore.queue.tail import TailBlock
 from hotstore.write.committer import Committer
@@ -35,7 +35,8 @@ def acknowledges_before_fsync(patch: Patch) -> None:
 def trims_by_the_maximum(patch: Patch) -> None:
     async def trim(self: Checkpointer) -> None:
         floors = [f for queue in self._registry.queues.values() if (f := queue.floor()) is not None]
-        await self._committer.call(lambda: self._journal.trim(max([self.floor, *floors])))
+        newest = self._kept[-1].sequence if self._kept else self.floor
+        await self._committer.call(lambda: self._journal.trim(max([newest, *floors])))
 
     patch.setattr(Checkpointer, "trim", trim)
 
@@ -45,7 +46,35 @@ def forgets_positions(patch: Patch) -> None:
 
 
 def checkpoints_without_receipts(patch: Patch) -> None:
-    patch.setattr(checkpoint, "_producer_rows", lambda producers: records.rows(records.PRODUCERS, []))
+    patch.setattr(Producers, "take_changes", lambda self, whole: ([], []))
+
+
+def checkpoints_miss_moves(patch: Patch) -> None:
+    patch.setattr(MoveEntry, "settle", _settle_without_a_mark)
+
+
+def _settle_without_a_mark(self: MoveEntry, sequence: int) -> None:
+    moves, self._moves = self._moves, Moves(self._moves._committer, lambda subscriber: None)
+    settle(self, sequence)
+    self._moves = moves
+
+
+settle = MoveEntry.settle
+
+
+def replays_state_from_before_the_checkpoint(patch: Patch) -> None:
+    patch.setattr(records, "ELEMENTS", records.KINDS)
+
+
+def trims_to_the_newest_checkpoint_and_damages_it(patch: Patch) -> None:
+    patch.setattr(Checkpointer, "floor", property(lambda self: self._kept[-1].sequence if self._kept else 0))
+    get = DiskShelf.get
+
+    def damaged(self: DiskShelf, name: CheckpointName) -> bytes:
+        newest = name == self.names()[-1]
+        return get(self, name)[:-1] if newest else get(self, name)
+
+    patch.setattr(DiskShelf, "get", damaged)
 
 
 def says_sealed_before_it_is_stored(patch: Patch) -> None:
@@ -61,6 +90,9 @@ def forgets_producers_at_once(patch: Patch) -> None:
     patch.setattr(Producers, "remember", lambda self, producer, pushed: None)
 
 
+late = pytest.mark.skipif(not LONG, reason="found only with the many examples of the long run")
+
+
 @pytest.mark.parametrize(
     "mistake",
     [
@@ -68,9 +100,10 @@ def forgets_producers_at_once(patch: Patch) -> None:
         trims_by_the_maximum,
         forgets_positions,
         checkpoints_without_receipts,
-        pytest.param(
-            says_sealed_before_it_is_stored, marks=pytest.mark.skipif(not LONG, reason="found late")
-        ),
+        pytest.param(checkpoints_miss_moves, marks=late),
+        pytest.param(replays_state_from_before_the_checkpoint, marks=late),
+        trims_to_the_newest_checkpoint_and_damages_it,
+        pytest.param(says_sealed_before_it_is_stored, marks=late),
         forgets_producers_at_once,
     ],
     ids=lambda mistake: mistake.__name__,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 from coldstore.shared.batch import payload
 from coldstore.shared.errors import InvalidInput
+from coldstore.shared.json_text import check_json
 from hotstore.port import Receipt
 from hotstore.queue.queue import HotQueue
 from tests.hotstore.kit import World, read_all
@@ -80,3 +83,25 @@ async def test_a_push_that_is_cancelled_while_it_is_checked_leaves_the_line(worl
     assert (await behind).first_offset == 0
     assert (queue_of(world).in_line, queue_of(world).checking.locked()) == (0, False)
     assert [each.value for each in await read_all(world.store, "j")] == ['"behind"']
+
+
+async def test_of_all_queues_one_step_is_done_in_each_round(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds, done = 0, []
+
+    def counted(values: pa.Array) -> Iterator[None]:
+        for _ in check_json(values):
+            done.append(rounds)
+            yield
+
+    monkeypatch.setattr("hotstore.write.push.check_json", counted)
+    for name in "abc":
+        await world.store.create_queue(name, content="json")
+    pushing = [asyncio.create_task(world.store.push(name, payload("json", LARGE))) for name in "abc"]
+    while not all(each.done() for each in pushing):
+        rounds += 1
+        await asyncio.sleep(0)
+    later = done[len(pushing) :]  # the first step of each is done at once
+    assert len(later) == 3 * (len(LARGE) // 1_000 - 2)
+    assert len(set(later)) == len(later)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 
 import grpc
 
+from jjq.addresses import split_address
+from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore
-from tests.jjq.serving import until
+from jjq.server.server import Server
+from tests.jjq.serving import until, with_http
 
 
 class CutProxy:
@@ -100,3 +104,23 @@ async def proxied(target: str) -> AsyncIterator[CutProxy]:
         server.close()
         proxy.cut()
         await server.wait_closed()
+
+
+@asynccontextmanager
+async def through_proxy(
+    server: Server, transport: str, settings: RemoteSettings
+) -> AsyncIterator[tuple[CutProxy, RemoteStore]]:
+    """A client whose single calls and subscriptions go through a proxy, by this transport."""
+    if transport == "grpc":
+        async with proxied(server.address) as proxy, RemoteStore(proxy.address, settings) as remote:
+            yield proxy, remote
+        return
+    async with (
+        with_http(server) as http,
+        proxied(f"127.0.0.1:{http.port}") as proxy,
+        RemoteStore(server.address, replace(settings, transport=transport)) as remote,
+    ):
+        server.transports = server.transports._replace(
+            websocket_port=split_address(proxy.address, "proxy")[1]
+        )
+        yield proxy, remote

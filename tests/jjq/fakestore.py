@@ -116,7 +116,9 @@ class FakeStore(PushTarget):
     async def get_queue(self, name: str) -> QueueInfo:
         return (self._find(name)[0] if "/" in name else self._queue(name)).info()
 
-    async def list_queues(self, *, after: str = "", limit: int | None = None) -> list[QueueInfo]:
+    async def list_queues(
+        self, *, after: str = "", limit: int | None = None, ledgers: bool = False
+    ) -> list[QueueInfo]:
         return [self.queues[name].info() for name in sorted(self.queues) if name > after][:limit]
 
     async def list_blocks(
@@ -244,7 +246,7 @@ class FakeStore(PushTarget):
     # Elements
 
     async def append(self, push: Push) -> Receipt:
-        queue, payload, producer, sequence, expected_offset, stage, _ = push
+        queue, payload, producer, sequence, expected_offset, stage, *_ = push
         found = self._queue(queue)
         check_identity(producer, sequence)
         payload = check_payload(payload, found.content)

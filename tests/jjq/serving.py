@@ -14,6 +14,7 @@ import pyarrow as pa
 import structlog
 
 from coldstore.objects.memory import MemoryObjects
+from coldstore.queue.spans import NO_SPANS, Spans
 from coldstore.shared.batch import payload
 from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import SystemClock
@@ -22,6 +23,9 @@ from coldstore.store import ColdStore
 from hotstore.opening import open_store
 from hotstore.port import Store
 from hotstore.settings import HotSettings
+from jjq.http.listener import HttpListener
+from jjq.http.serving import serve_http
+from jjq.http.settings import HttpSettings
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore
 from jjq.server.server import Server, serve
@@ -53,12 +57,15 @@ class Served:
 
 
 @asynccontextmanager
-async def hot_store(directory: Path) -> AsyncIterator[Store]:
+async def hot_store(
+    directory: Path, objects: MemoryObjects | None = None, spans: Spans = NO_SPANS
+) -> AsyncIterator[Store]:
+    """A store; with the same directory and objects it is the one from before, started again."""
     clock, chance = SystemClock(), SystemChance()
     settings = HotSettings(segment_bytes=32 * MIB, journal_bytes_max=256 * MIB)
     store = await open_store(
         directory,
-        ColdStore(MemoryObjects(), clock, chance),
+        ColdStore(objects or MemoryObjects(), clock, chance, spans=spans),
         settings=settings,
         clock=clock,
         chance=chance,
@@ -99,6 +106,16 @@ async def served(
         await client.close()
         await channel.close()
         await server.stop(0)
+
+
+@asynccontextmanager
+async def with_http(server: Server) -> AsyncIterator[HttpListener]:
+    """HTTP, and WebSockets, beside a server."""
+    listener = await serve_http(server, HttpSettings("127.0.0.1:0"), SystemChance())
+    try:
+        yield listener
+    finally:
+        await listener.stop(0.1)
 
 
 def values(*items: bytes) -> pa.RecordBatch:

@@ -17,8 +17,9 @@ SMALL = ("--segment-bytes", "32MiB", "--journal-bytes-max", "256MiB")
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """The environment without settings of jjq's."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("JJQ_")} | more
+    """The environment without settings of jjq's. HTTP is off: the port after a free one may be another server's."""
+    mine = {name: value for name, value in os.environ.items() if not name.startswith("JJQ_")}
+    return mine | {"JJQ_HTTP_LISTEN": "none"} | more
 
 
 @contextmanager

@@ -105,8 +105,12 @@ class Local:
         self._check(name)
         return made
 
-    async def list_queues(self, *, after: str = "", limit: int | None = None) -> list[QueueInfo]:
-        mine = [q for q in await self._world.store.list_queues(after=after) if self._owns(q.name)]
+    async def list_queues(
+        self, *, after: str = "", limit: int | None = None, ledgers: bool = False
+    ) -> list[QueueInfo]:
+        mine = [
+            q for q in await self._world.store.list_queues(after=after, ledgers=ledgers) if self._owns(q.name)
+        ]
         return mine[:limit]
 
     async def list_subscribers(

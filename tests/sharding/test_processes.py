@@ -15,7 +15,7 @@ import pytest
 import jjq
 from coldstore.shared.chance import SystemChance
 from coldstore.shared.errors import JjqError
-from jjq.remote.operator import RemoteOperator
+from jjq.remote.operate.operator import RemoteOperator
 from jjq.remote.settings import RemoteSettings
 from jjq.wire.services import OPERATOR
 from sharding.documents import shards

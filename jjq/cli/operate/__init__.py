@@ -4,6 +4,7 @@
     config       `jjq config show`: the settings of a server, and where each comes from
     status       `jjq ping`, `status` and `top`: how servers are
     samples      the figures for `jjq top`: rates from two readings
+    key          `jjq key …`: who may do what
     node         `jjq node …`: the nodes of a cluster
     shard        `jjq shard …`: which node serves what, and moves
     verify       `jjq verify`: check what is stored

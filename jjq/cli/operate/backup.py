@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from jjq.cli import exits
-from jjq.cli.connection import Flag, Json
+from jjq.cli.connection import Flag, Json, s3_settings
 from jjq.cli.output import Bar, bytes_text, note, print_json, print_table, progress
 
 if TYPE_CHECKING:
@@ -41,25 +40,13 @@ class Reach:
     """Region of the target's bucket, if it is another."""
 
     def source(self) -> S3Settings:
-        from coldstore.objects.settings import S3Settings
-
-        return S3Settings(
-            endpoint=self.s3_endpoint,
-            region=self.s3_region,
-            access_key=os.environ.get("JJQ_S3_ACCESS_KEY"),  # no flags: they can be seen
-            secret_key=os.environ.get("JJQ_S3_SECRET_KEY"),
-        )
+        return s3_settings(self.s3_endpoint, self.s3_region)
 
     def target(self) -> S3Settings:
-        from coldstore.objects.settings import S3Settings
-
         same = self.source()
-        return S3Settings(
-            endpoint=self.target_s3_endpoint or same.endpoint,
-            region=self.target_s3_region or same.region,
-            access_key=os.environ.get("JJQ_TARGET_S3_ACCESS_KEY", same.access_key),
-            secret_key=os.environ.get("JJQ_TARGET_S3_SECRET_KEY", same.secret_key),
-        )
+        own = s3_settings(self.target_s3_endpoint, self.target_s3_region, "JJQ_TARGET_S3")
+        chosen = {name: value for name, value in asdict(own).items() if value is not None}
+        return replace(same, **chosen)
 
 
 _SAME = Reach()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from jjq.cli.connection import Flag, Json
+from jjq.cli.connection import Flag, Json, s3_settings
 from jjq.cli.output import note, print_fields, print_json
 
 
@@ -30,8 +29,11 @@ def release(
     A server without --node has its store for itself, and keeps it when it stops, as long as elements that
     it acknowledged are in its data directory alone. Start it again with that data directory, and nothing is
     lost. Only if that is gone for good, accept the loss: what is in the store is kept, and the next server
-    that starts goes on there. Be sure that the old one does not run: if it can reach the store it is seen to be
-    alive, and nothing is changed; if it cannot, it goes on acknowledging until it can, and all that is lost.
+    that starts goes on there. Queues that may have lost elements then refuse pushes until the loss is accepted
+    for each of them: `jjq queue accept-loss QUEUE` shows it, and accepts it with --yes.
+
+    Be sure that the old one does not run: if it can reach the store it is seen to be alive, and nothing is
+    changed; if it cannot, it goes on acknowledging until it can, and all that is lost.
 
     Parameters
     ----------
@@ -46,18 +48,12 @@ def release(
     json
         Print JSON, for programs.
     """
-    from coldstore.objects.settings import S3Settings
     from coldstore.shared.chance import SystemChance
     from coldstore.shared.clock import SystemClock
     from jjq.node.node import NodeSettings, open_cold
     from sharding import single_node
 
-    s3 = S3Settings(
-        endpoint=s3_endpoint,
-        region=s3_region,
-        access_key=os.environ.get("JJQ_S3_ACCESS_KEY"),  # as for `jjq serve`, and no flags: they can be seen
-        secret_key=os.environ.get("JJQ_S3_SECRET_KEY"),
-    )
+    s3 = s3_settings(s3_endpoint, s3_region)
     clock = SystemClock()
     store = open_cold(NodeSettings(Path(), cold, s3, cache_disk_bytes=0), clock, SystemChance())
     holder = single_node.release(store.objects, clock, accept_loss=accept_loss)

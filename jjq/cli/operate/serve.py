@@ -15,8 +15,8 @@ from jjq.cli import exits
 from jjq.cli.output import note
 
 if TYPE_CHECKING:
+    from jjq.node.serving import NodeServer
     from jjq.node.settings import Settings
-    from jjq.server.server import Server
 
 Level = Literal["debug", "info", "warning", "error"]
 Plain = Literal["warn", "refuse", "allow"]
@@ -26,13 +26,13 @@ def _option(help: str, group: str = "Parameters") -> Parameter:
     return Parameter(help=help, group=group)
 
 
-_S3, _TLS, _BUDGETS = "S3", "TLS", "Budgets"
+_S3, _TLS, _BUDGETS, _SQL = "S3", "TLS", "Budgets", "SQL"
 
 
 def serve(
     *,
     config: Annotated[Path | None, Parameter(env_var="JJQ_CONFIG", help="A TOML file.")] = None,
-    data: Annotated[Path | None, _option("Directory of journal and catalog [jjq-data].")] = None,
+    data: Annotated[Path | None, _option("Directory of journal and checkpoints [jjq-data].")] = None,
     listen: Annotated[str | None, _option("HOST:PORT; port 0 takes a free one [127.0.0.1:7575].")] = None,
     cold: Annotated[str | None, _option("History: a folder or s3://BUCKET/PREFIX [DATA/cold].")] = None,
     node: Annotated[str | None, _option("Name of this node among others [none: it is alone].")] = None,
@@ -42,10 +42,13 @@ def serve(
     journal_flush_seconds: Annotated[float | None, _option("Puts of that journal apart [0.05].")] = None,
     lease_seconds: Annotated[float | None, _option("Silent for so long, a node is dead [10].")] = None,
     advertise: Annotated[str | None, _option("HOST:PORT at which others reach this node.")] = None,
-    peer_port: Annotated[
-        int | None, _option("Port at which other nodes push to this one [any free one].")
-    ] = None,
+    peer_port: Annotated[int | None, _option("Port for pushes of other nodes [any free one].")] = None,
+    http_listen: Annotated[str | None, _option("HOST:PORT of HTTP, or none [the next port].")] = None,
+    http_origins: Annotated[str | None, _option("Web origins that may ask, with commas [none].")] = None,
+    http_hosts: Annotated[str | None, _option("Names of a local server beside localhost.")] = None,
+    connect_create_queues: Annotated[bool | None, _option("/connect/ creates queues [yes].")] = None,
     metrics_listen: Annotated[str | None, _option("HOST:PORT of a page for Prometheus.")] = None,
+    traces: Annotated[str | None, _option("Collector of OpenTelemetry, http://HOST:4318.")] = None,
     reflection: Annotated[bool | None, _option("Let anyone list the gRPC methods.")] = None,
     log: Annotated[Literal["text", "json"] | None, _option("Form of the log [text].")] = None,
     log_level: Annotated[Level | None, _option("Least level that is logged [info].")] = None,
@@ -75,6 +78,9 @@ def serve(
     producer_seconds: Annotated[
         float | None, _option("Idle producers are dropped [604800].", _BUDGETS)
     ] = None,
+    sql_queries_max: Annotated[int | None, _option("Queries at the same time; 0: none [4].", _SQL)] = None,
+    sql_seconds_max: Annotated[float | None, _option("Time of one query [60].", _SQL)] = None,
+    sql_bytes_max: Annotated[str | None, _option("Memory of one query [1GiB].", _SQL)] = None,
 ) -> int:
     """Run a server. Settings come from flags, JJQ_* variables or a TOML file; flags win, then variables.
 
@@ -120,9 +126,14 @@ async def _serve(settings: Settings) -> int:
     from coldstore.shared.chance import SystemChance
     from coldstore.shared.clock import SystemClock
     from jjq.addresses import check_free
+    from jjq.http.settings import SETTING, cannot_listen_for_http
     from jjq.node.serving import start_node
+    from jjq.server import stalls
 
     check_free(settings.listen, "listen")  # before a data directory is made for nothing
+    http = settings.http_settings()
+    if http is not None:
+        check_free(http.listen, SETTING, cannot_listen_for_http(http.listen))
     if settings.metrics_listen is not None:
         check_free(settings.metrics_listen, "metrics_listen")
     node = await start_node(
@@ -131,10 +142,12 @@ async def _serve(settings: Settings) -> int:
         settings.cluster_settings(),
         SystemClock(),
         SystemChance(),
+        http,
     )
     try:
-        _greet(settings, node.server)
-        failure = await _stopped(node.failed)
+        _greet(settings, node)
+        with stalls.frozen():
+            failure = await _stopped(node.failed)
     finally:
         await node.close()
     return _ended(failure)
@@ -146,10 +159,13 @@ def _ended(failure: Exception | None) -> int:
     return exits.OK if failure is None else exits.ERROR
 
 
-def _greet(settings: Settings, server: Server) -> None:
+def _greet(settings: Settings, node: NodeServer) -> None:
+    server = node.server
     cold = settings.node_settings().cold_url
     metrics = "" if server.metrics_port is None else f", metrics on port {server.metrics_port}"
-    print(f"jjq listens on {server.address}, data in {settings.data}, history in {cold}{metrics}", flush=True)
+    http = "" if node.http is None else f", HTTP on {node.http.address}"
+    data = f"data in {settings.data}, history in {cold}"
+    print(f"jjq listens on {server.address}, {data}{http}{metrics}", flush=True)
 
 
 async def _stopped(failed: asyncio.Future[Exception]) -> Exception | None:

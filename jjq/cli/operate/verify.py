@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from jjq.cli import exits
-from jjq.cli.connection import Json
+from jjq.cli.connection import Json, s3_settings
 from jjq.cli.output import Bar, bytes_text, print_json, print_table, progress
 
 if TYPE_CHECKING:
@@ -49,18 +48,12 @@ def verify(
     json
         Print the findings as JSON.
     """
-    from coldstore.objects.settings import S3Settings
     from coldstore.shared.chance import SystemChance
     from coldstore.shared.clock import SystemClock
     from coldstore.shared.errors import DataLoss, NotFound
     from jjq.node.node import NodeSettings, open_cold
 
-    s3 = S3Settings(
-        endpoint=s3_endpoint,
-        region=s3_region,
-        access_key=os.environ.get("JJQ_S3_ACCESS_KEY"),  # as for `jjq serve`, and no flags: they can be seen
-        secret_key=os.environ.get("JJQ_S3_SECRET_KEY"),
-    )
+    s3 = s3_settings(s3_endpoint, s3_region)
     settings = NodeSettings(Path(), cold, s3, cache_disk_bytes=0)
     store = open_cold(settings, SystemClock(), SystemChance())
     names = queues or store.entries()

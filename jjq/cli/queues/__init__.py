@@ -5,8 +5,11 @@
     push         `jjq push`: from arguments, a file or standard input
     pop          `jjq pop`, `peek`, `tail` and `replay`
     elements     elements as text, and text as elements
+    sql          `jjq sql`: ask in SQL
+    sql_output   the rows of a query: tables, CSV, JSON, Arrow, Parquet
+    sql_shell    queries typed at a terminal, with history and completion
     pipeline     `jjq pipeline …`: jobs on Spark
     bench        `jjq bench`: how quick a server is
 
-Each file defines the commands and nothing that others need, but for elements.
+Each file defines the commands and nothing that others need, but for elements and the two of sql.
 """

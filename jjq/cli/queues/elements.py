@@ -38,9 +38,9 @@ def print_elements(batch: pa.RecordBatch, form: Form) -> None:
     from coldstore.shared.batch import elements
 
     if form == "values":
-        lines = batch.column("value").cast("binary").to_pylist()
+        lines = [_bytes(value) for value in batch.column("value").to_pylist()]
     elif form == "json":
-        lines = [orjson.dumps(as_json(element)) for element in elements(batch)]
+        lines = [orjson.dumps(as_json(element), option=orjson.OPT_UTC_Z) for element in elements(batch)]
     else:
         lines = [_columns(element).encode("utf-8", "replace") for element in elements(batch)]
     write(b"".join(line + b"\n" for line in lines))
@@ -52,7 +52,15 @@ def _columns(element: Element) -> str:
     return f"{element.offset:>10}  {time_text(element.timestamp)}{key}{headers}  {_text(element.value)}"
 
 
-def _text(value: bytes | str) -> str:
+def _bytes(value: bytes | str | dict[str, Any]) -> bytes:
+    """A value as bytes; the row of a ledger as JSON."""
+    if isinstance(value, bytes):
+        return value
+    return value.encode() if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_UTC_Z)
+
+
+def _text(value: bytes | str | dict[str, Any]) -> str:
+    value = _bytes(value) if isinstance(value, dict) else value
     text = value if isinstance(value, str) else value.decode("utf-8", "backslashreplace")
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 

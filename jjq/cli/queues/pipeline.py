@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from jjq.cli import exits
-from jjq.cli.connection import Flag, Json
+from jjq.cli.connection import Flag, Json, s3_settings
 from jjq.cli.output import bytes_text, note, print_fields, print_json, print_table, progress
 
 if TYPE_CHECKING:
@@ -60,15 +59,7 @@ class Job:
 
     @property
     def s3(self) -> S3Settings:
-        """Keys come from the environment, as for `jjq serve`, and no flags: they can be seen."""
-        from coldstore.objects.settings import S3Settings
-
-        return S3Settings(
-            endpoint=self.s3_endpoint,
-            region=self.s3_region,
-            access_key=os.environ.get("JJQ_S3_ACCESS_KEY"),
-            secret_key=os.environ.get("JJQ_S3_SECRET_KEY"),
-        )
+        return s3_settings(self.s3_endpoint, self.s3_region)
 
     @contextmanager
     def session(
@@ -228,8 +219,8 @@ def import_(
         Print what was imported as JSON.
     """
     from jjq.cli.output import parse_size
-    from jjq.spark.jobs.bulk_import import check_queue, import_history
-    from jjq.spark.jobs.import_columns import Shape, read
+    from jjq.spark.jobs.bulk_import import check_queue, import_files
+    from jjq.spark.jobs.import_columns import Shape
     from jjq.spark.jobs.import_source import check_source
 
     files = [_resolved(source) for source in sources]
@@ -239,21 +230,15 @@ def import_(
         "block_seconds": block_seconds,
     }
 
+    shape = Shape(**asdict(columns))
+
     def check() -> None:
         check_queue(job.root, queue, idle, job.s3, **settings)
-        check_source(files, format, Shape(**asdict(columns)), job.s3)
+        check_source(files, format, shape, job.s3)
 
     with job.session("import", new=True, check=check) as spark, _bars("import") as bars:
-        text = {name for name in (columns.value, columns.key) if name is not None}
-        done = import_history(
-            read(spark, files, format, text),
-            job.root,
-            queue,
-            **asdict(columns),
-            **settings,
-            idle=idle,
-            s3=job.s3,
-            progress=bars,
+        done = import_files(
+            spark, files, format, job.root, queue, shape, idle=idle, s3=job.s3, progress=bars, **settings
         )
     _print(asdict(done), json)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 from cyclopts import Parameter
 
 from coldstore.shared.errors import InvalidInput
-from jjq.cli.connection import HERE, Connection, Json
+from jjq.cli.connection import Json, PushConnection
 from jjq.cli.output import Bar, note, print_json, progress, time_text
 from jjq.cli.queues.elements import from_json
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from jjq.client.push_future import PushFuture
 
 _BAR_EVERY = 1_000
+_HERE = PushConnection()
 
 Headers = dict[str, bytes | str] | None
 Item = tuple[bytes | str, bytes | str | None, Headers]
@@ -34,8 +35,12 @@ def push(
     jsonl: Annotated[bool, Parameter(negative=())] = False,
     key: str | None = None,
     header: Annotated[list[str], Parameter(negative=())] | None = None,
+    delay: float | None = None,
+    ttl: float | None = None,
+    ttr: float | None = None,
+    priority: int | None = None,
     json: Json = False,
-    at: Connection = HERE,
+    at: PushConnection = _HERE,
 ) -> None:
     """Push elements: the arguments, or the lines of a file or of standard input.
 
@@ -44,6 +49,7 @@ def push(
     jjq push orders --key customer-7 --header source=shop '{"id": 1}'
     seq 1 1000000 | jjq push numbers
     jjq push orders --jsonl --file january.jsonl
+    jjq push orders --delay 60 --priority -1 '{"id": 2}'
     ```
 
     All of them are durable when the command ends with 0. Lines are pushed as they come, each exactly
@@ -63,10 +69,23 @@ def push(
         Key for all these elements.
     header
         NAME=VALUE for all these elements; may be repeated.
+    delay
+        For worker groups: seconds before these tasks are ready.
+    ttl
+        For worker groups: seconds that these tasks live.
+    ttr
+        For worker groups: seconds that a worker may hold one of them.
+    priority
+        For worker groups: a smaller number is taken first.
     json
         Print the receipt as JSON.
     """
     shared = _headers(header or [])
+    options = {"delay": delay, "ttl": ttl, "ttr": ttr, "priority": priority}
+    if any(option is not None for option in options.values()):
+        from jjq.client.groups.push_options import option_headers
+
+        shared = {**(shared or {}), **option_headers(options)}
     if values and (file is not None or jsonl):
         raise InvalidInput("give values, or lines with --file or --jsonl, not both")
     with at.open() as client, client.producer(queue, deadline=max(at.timeout, 1.0)) as producer:

@@ -68,16 +68,21 @@ def create(
 
 
 @app.command(name="list")
-def list_(*, json: AsJson = False, at: Connection = HERE) -> None:
+def list_(*, ledgers: Flag = False, json: AsJson = False, at: Connection = HERE) -> None:
     """List all queues.
 
     ```
     jjq queue list
     jjq queue list --json | jq '.[].name'
     ```
+
+    Parameters
+    ----------
+    ledgers
+        Also the ledgers of worker groups, `QUEUE~GROUP`.
     """
     with at.open() as client:
-        found = client.list_queues()
+        found = client.list_queues(ledgers=ledgers)
     if json:
         print_json([queue_json(queue) for queue in found])
         return

@@ -19,6 +19,7 @@ from contextlib import suppress
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, InvalidInput, JjqError
 from hotstore.port import Receipt, Store
+from jjq.access.quotas import SPENDER
 from jjq.limits import STREAM_BYTES_MAX, STREAM_PRODUCERS_MAX, STREAM_PUSHES_MAX
 from jjq.server.cluster_port import Clustered, Hint
 from jjq.server.handlers import Call
@@ -129,6 +130,8 @@ class PushStream(Duplex):
         if self._relay is not None and request.queue:
             relayed = self._relay(queue, request.HasField("producer"), span.bytes, pushed)
             if relayed is not None:
+                if (usage := SPENDER.get()) is not None:
+                    usage.spend(0, span.size)  # how many elements it has is known to its owner alone
                 return relayed
         try:
             payload = await payload_of(batch, self._turns)

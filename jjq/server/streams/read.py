@@ -24,8 +24,9 @@ async def read(store: Store, drain: Drain, turns: Turns, hint: Hint, call: Call)
     A read of a range is work and is finished by a stopping server; one that follows is not. Where other
     nodes serve parts of the range, each part begins with the hint where it could be had directly.
     """
-    request = parse(pb.ReadRequest, call.first or b"")
+    request = parse(pb.ReadRequest, call.first)
     form = FORM.word(request.form)
+    await turns.pace.turn()
     header = await _resolve(store, request)
     told = header.owner = hint(request.queue, header.start_offset)
     await call.write(header.SerializeToString())
@@ -34,12 +35,14 @@ async def read(store: Store, drain: Drain, turns: Turns, hint: Hint, call: Call)
     position = header.start_offset
     async with aclosing(source):
         while True:
+            await turns.pace.turn()
             try:
                 batch = await (drain.wait(anext(source)) if request.follow else anext(source))
             except StopAsyncIteration:
                 return
             check(batch.column("offset")[0].as_py() == position, f"gap in a read at {position}")
             for part in pieces(batch, call.outgoing.room):
+                await turns.pace.turn()
                 position += part.num_rows
                 message = pb.ReadResponse(next=position)
                 if position != header.end_offset and (owner := hint(request.queue, position)) != told:

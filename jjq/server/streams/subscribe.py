@@ -20,10 +20,9 @@ from coldstore.shared.results import queue_part
 from hotstore.port import Store
 from jjq.server.cluster_port import Hint
 from jjq.server.handlers import Call
-from jjq.server.interrupt import Interrupt, Interrupted
 from jjq.server.loop_steps import Turns
 from jjq.server.open_streams import Streams
-from jjq.server.shutdown import Drain
+from jjq.server.shutdown import Drain, Interrupt, Interrupted
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.batches import encoding, pieces
 from jjq.wire.batches import request as parse
@@ -211,6 +210,7 @@ class SubscribeStream:
 
     async def _deliver(self, part: pa.RecordBatch, nbytes: int, generation: int) -> None:
         first = part.column("offset")[0].as_py()
+        await self._turns.pace.turn()
         async with self._writing:
             if self.generation != generation:
                 self._credit.add(part.num_rows, nbytes)  # not sent: moved while another write was under way

@@ -6,7 +6,8 @@
     compact         merges young blocks of many queues
     verify          reads every block of a store and compares everything with everything
     bulk_import     history from other systems becomes a queue; import_columns reads and shapes the source,
-                    import_source looks at it before Spark starts
+                    import_source looks at it before Spark starts, import_blocks makes blocks of rows
+    direct_import   small imports of Parquet: one task with Arrow, no rows in Java
     export          a range of a queue as files
     stats           what each queue holds, hour by hour, as rows and as a picture
 

@@ -18,26 +18,34 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
 
-from coldstore.block.draft import make_draft
 from coldstore.layout.metadata import BlockMetadata
 from coldstore.objects.settings import S3Settings
 from coldstore.queue import bulk_import
 from coldstore.queue.bulk_import import Staged, Ticket
-from coldstore.shared import batch, limits
 from coldstore.shared.batch import Content
 from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import SystemClock
-from coldstore.shared.errors import Conflict, InvalidInput, JjqError, NotFound
+from coldstore.shared.errors import Conflict, JjqError, NotFound
 from coldstore.store import ColdStore
 from jjq.spark import cold
 from jjq.spark.cold import store_or_new
 from jjq.spark.jobs import tasks
-from jjq.spark.jobs.import_columns import HEADERS, ROW_BYTES, Counted, Shape, TimeUnit, check_rows, row_bytes
+from jjq.spark.jobs.direct_import import DirectPlan, plan_direct, read_direct
+from jjq.spark.jobs.import_blocks import ImportShare, partition_id, stage_blocks
+from jjq.spark.jobs.import_columns import (
+    HEADERS,
+    Counted,
+    Format,
+    Shape,
+    TimeUnit,
+    check_rows,
+    read,
+    row_bytes,
+)
 from jjq.spark.jobs.tasks import Failures, Progress, silent
 from jjq.spark.limits import IMPORT_BLOCKS, IMPORT_PARTITIONS_MAX, PUBLISH_BLOCKS
 
@@ -62,14 +70,6 @@ class Imported:
     blocks: int
     stored_bytes: int
     chain: str
-
-
-class ImportShare(NamedTuple):
-    """The blocks that one partition makes: of about `block_bytes` each, from offset `first` on."""
-
-    first: int
-    next: int
-    block_bytes: float
 
 
 def import_history(
@@ -104,29 +104,59 @@ def import_history(
         time_unit=time_unit,
     )
     chosen = {"content": content, "block_bytes": block_bytes, "block_seconds": block_seconds}
-    job = _Import(frame, root, s3 or S3Settings(), shape, progress)
+    job = _Import(frame.sparkSession, lambda: frame, root, s3 or S3Settings(), shape, progress)
     return job.run(queue, idle, {name: value for name, value in chosen.items() if value is not None})
+
+
+def import_files(
+    spark: SparkSession,
+    sources: Sequence[str],
+    format: Format,
+    root: str,
+    queue: str,
+    shape: Shape,
+    *,
+    idle: bool,
+    s3: S3Settings,
+    progress: Callable[[str], Progress],
+    **chosen: Any,
+) -> Imported:
+    """As `import_history`, of files. Small ones of Parquet are read by one task, not by Spark (direct_import.py)."""
+    text = {name for name in (shape.value, shape.key) if name is not None}
+    job = _Import(spark, lambda: read(spark, sources, format, text), root, s3, shape, progress)
+    direct = sources if format == "parquet" else ()
+    asked = {name: value for name, value in chosen.items() if value is not None}
+    return job.run(queue, idle, asked, direct)
 
 
 class _Import:
     def __init__(
-        self, frame: DataFrame, root: str, s3: S3Settings, shape: Shape, progress: Callable[[str], Progress]
+        self,
+        spark: SparkSession,
+        frame: Callable[[], DataFrame],
+        root: str,
+        s3: S3Settings,
+        shape: Shape,
+        progress: Callable[[str], Progress],
     ) -> None:
-        self._frame = frame
-        self._spark: SparkSession = frame.sparkSession
+        self._spark = spark
+        self._read = frame
         self._root = root
         self._s3 = s3
         self._shape = shape
         self._progress = progress
         self._now_us = SystemClock().now_us()
 
-    def run(self, queue: str, idle: bool, chosen: dict[str, Any]) -> Imported:
+    def run(self, queue: str, idle: bool, chosen: dict[str, Any], direct: Sequence[str] = ()) -> Imported:
         store = store_or_new(self._root, self._s3)
         content = chosen.get("content") or content_of(store, queue)
-        shaped = self._shape.frame(self._frame, content, self._now_us)
+        plan = plan_direct(direct, self._shape, content, self._now_us, self._s3) if direct else None
+        rows = None if plan is not None else self._shaped(content)
         ticket = store.begin_import(queue, idle=idle, **{**chosen, "content": content})
         try:
-            blocks = self._stage(ticket, shaped)
+            blocks = None if plan is None else self._stage_directly(ticket, plan)
+            if blocks is None:
+                blocks = self._stage(ticket, *(rows or self._shaped(content)))
             self._publish(ticket, blocks)
         except BaseException:
             _abandon(store, ticket)
@@ -137,10 +167,25 @@ class _Import:
         stored = sum(block.stored_bytes for block in blocks)
         return Imported(queue, ticket.first, last.next, len(blocks), stored, last.chain or "")
 
-    def _stage(self, ticket: Ticket, shaped: DataFrame) -> list[BlockMetadata]:
+    def _shaped(self, content: Content) -> tuple[DataFrame, DataFrame]:
+        """The source, and its rows with the columns of elements."""
+        source = self._read()
+        return source, self._shape.frame(source, content, self._now_us)
+
+    def _stage_directly(self, ticket: Ticket, plan: DirectPlan) -> list[BlockMetadata] | None:
+        progress = self._progress("stage")
+        progress(0, plan.rows)
+        work = partial(_stage_rows, self._root, self._s3, ticket)
+        (staged,) = tasks.raise_failures(tasks.run(self._spark, "import", [plan], work))
+        if staged is None:
+            return None
+        progress(plan.rows, plan.rows)
+        return _chain(ticket, staged, plan.rows)
+
+    def _stage(self, ticket: Ticket, source: DataFrame, shaped: DataFrame) -> list[BlockMetadata]:
         from pyspark.storagelevel import StorageLevel
 
-        checked = self._watch("check", lambda: check_rows(shaped, self._shape, self._frame))
+        checked = self._watch("check", lambda: check_rows(shaped, self._shape, source))
         partitions = self._partitions(ticket, checked)
         in_order = self._sort(shaped, partitions)
         if partitions == 1:
@@ -151,10 +196,7 @@ class _Import:
                 staged = self._encode(ticket, in_order, self._count(ticket, in_order, checked.rows))
             finally:
                 in_order.unpersist()
-        blocks = bulk_import.chain_blocks(ticket, staged, SystemChance().token())
-        if sum(block.count for block in blocks) != checked.rows:
-            raise _changed()
-        return blocks
+        return _chain(ticket, staged, checked.rows)
 
     def _partitions(self, ticket: Ticket, checked: Counted) -> int:
         """So many that a task makes few blocks, and that no processor is idle; but no block is cut for that."""
@@ -199,7 +241,7 @@ class _Import:
         root, s3 = self._root, self._s3
 
         def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for staged in failures.guard(lambda: _stage_blocks(batches, ticket, root, s3, shares)):
+            for staged in failures.guard(lambda: stage_blocks(batches, ticket, root, s3, shares)):
                 done.add(staged.last - staged.first + 1)
                 yield pa.RecordBatch.from_pylist([staged._asdict()])
 
@@ -235,6 +277,13 @@ def _share_out(ticket: Ticket, counted: Iterable[tuple[int, Counted]]) -> dict[i
     return shares
 
 
+def _chain(ticket: Ticket, staged: Sequence[Staged], rows: int) -> list[BlockMetadata]:
+    blocks = bulk_import.chain_blocks(ticket, staged, SystemChance().token())
+    if sum(block.count for block in blocks) != rows:
+        raise _changed()
+    return blocks
+
+
 def _changed() -> Conflict:
     return Conflict("the source changed while it was imported: run it again on one that stays as it is")
 
@@ -268,84 +317,10 @@ def _publish_run(root: str, s3: S3Settings, ticket: Ticket, run: Sequence[BlockM
     bulk_import.publish(cold.objects(root, s3), ticket, run)
 
 
-def _partition() -> int:
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    return 0 if context is None else int(context.partitionId())
-
-
-class _Rows(NamedTuple):
-    payload: pa.RecordBatch
-    timestamps_us: np.ndarray[Any, np.dtype[np.int64]]
-
-
-def _payloads(batches: Iterator[pa.RecordBatch], content: Content) -> Iterator[_Rows]:
-    """The rows as payloads of a queue, checked like pushes. An error names the row, in sorted order."""
-    seen = 0
-    for rows in batches:
-        for part in _split(rows.drop_columns("timestamp")):
-            try:
-                payload = batch.check_payload(part.rows, content)
-            except InvalidInput as error:
-                at = part.start + (error.position or 0)
-                raise InvalidInput(f"row {seen + at} of partition {_partition()}: {error.message}") from None
-            times = (
-                rows.column("timestamp").slice(part.start, payload.num_rows).to_numpy(zero_copy_only=False)
-            )
-            yield _Rows(payload, np.ascontiguousarray(times, dtype=np.int64))
-        seen += rows.num_rows
-
-
-class _Part(NamedTuple):
-    rows: pa.RecordBatch
-    start: int
-
-
-def _split(rows: pa.RecordBatch, start: int = 0) -> Iterator[_Part]:
-    """Pieces within the limits of one push."""
-    big = rows.nbytes > limits.BATCH_BYTES_MAX // 2 or rows.num_rows > limits.BATCH_ELEMENTS_MAX
-    if big and rows.num_rows > 1:
-        half = rows.num_rows // 2
-        yield from _split(rows.slice(0, half), start)
-        yield from _split(rows.slice(half), start + half)
-    elif rows.num_rows:
-        yield _Part(rows, start)
-
-
-def _stage_blocks(
-    batches: Iterator[pa.RecordBatch],
-    ticket: Ticket,
-    root: str,
-    s3: S3Settings,
-    shares: dict[int, ImportShare],
-) -> Iterator[Staged]:
-    """Encode and put the blocks of a partition, one after the other: one of them is in memory at a time."""
-    share = shares.get(_partition())
-    if share is None:
-        return
-    objects = cold.objects(root, s3)
-    content = ticket.settings.content
-    for run in _cut(_payloads(batches, content), share):
-        yield bulk_import.stage(objects, ticket, make_draft(pa.Table.from_batches(run), content))
-
-
-def _cut(rows: Iterator[_Rows], share: ImportShare) -> Iterator[list[pa.RecordBatch]]:
-    """Element batches, grouped into blocks of about `block_bytes`; offsets from `first` on."""
-    offset, taken, goal = share.first, 0.0, share.block_bytes
-    run: list[pa.RecordBatch] = []
-    for payload, times in rows:
-        elements = batch.stamp_each(payload, offset, times)
-        offset += payload.num_rows
-        ends = taken + np.cumsum(batch.element_bytes(payload) + ROW_BYTES)
-        start = 0
-        while start < payload.num_rows:
-            stop = min(int(np.searchsorted(ends, goal)) + 1, payload.num_rows)
-            run.append(elements.slice(start, stop - start))
-            if ends[stop - 1] >= goal and offset - payload.num_rows + stop < share.next:
-                yield run
-                run, goal = [], goal + share.block_bytes
-            start = stop
-        taken = float(ends[-1])
-    if run:
-        yield run
+def _stage_rows(root: str, s3: S3Settings, ticket: Ticket, plan: DirectPlan) -> list[Staged] | None:
+    """In a task: read, sort and stage all rows of an import; None if Spark must."""
+    rows = read_direct(plan)
+    if rows is None:
+        return None
+    shares = {partition_id(): next(iter(_share_out(ticket, [(0, rows.counted)]).values()))}
+    return list(stage_blocks(iter(rows.batches), ticket, root, s3, shares))

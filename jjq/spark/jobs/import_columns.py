@@ -11,7 +11,7 @@ Sources are Parquet, JSON lines, and CSV with a header. `Shape` says which colum
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -28,7 +28,7 @@ TIMES: Final = (
     "times are timestamps, dates, text such as 2026-11-01T00:00:00Z, 2026-11-01 00:00:00+00 or 2026-11-01 (UTC "
     "without a zone), or numbers since 1970 with a time unit (s, ms or us)"
 )
-_UNIT_US: Final[dict[str, int]] = {"s": 1_000_000, "ms": 1_000, "us": 1}
+UNIT_US: Final[dict[str, int]] = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _WHOLE: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
 # Spark reads +00:00 as a zone, and not +00 or +0000, as PostgreSQL and others write it.
 _SHORT_ZONE: Final = r"(:\d\d(?:\.\d+)?)\s*([+-]\d\d):?(\d\d)?$"
@@ -112,7 +112,7 @@ class Shape:
 
         name = self.time or ""
         kind, column = _type(source, name), f.col(_quoted(name))
-        unit = None if self.time_unit is None else f.lit(_UNIT_US[self.time_unit])
+        unit = None if self.time_unit is None else f.lit(UNIT_US[self.time_unit])
         if unit is not None and kind == "string":
             kind, column = "decimal", column.try_cast("decimal(30,6)")
         if unit is not None and kind in _WHOLE:
@@ -241,13 +241,18 @@ def check_rows(shaped: DataFrame, shape: Shape, source: DataFrame) -> Counted:
     ).first()
     if found is None or not found["n"]:
         raise InvalidInput("there is nothing to import: the source has no rows")
-    for at, name in enumerate(shape.order):
-        if found[f"order{at}"]:
-            raise InvalidInput(f"column {name} is null in {found[f'order{at}']} rows: they have no place")
-    if found["value"]:
-        raise InvalidInput(f"column {shape.value} is null in {found['value']} rows: an element has a value")
-    if found["timestamp"]:
-        sample = shape.bad_time(source)
-        shown = f", for instance {sample!r}: {TIMES}" if sample else ""
-        raise InvalidInput(f"column {shape.time} is null, or no time, in {found['timestamp']} rows{shown}")
+    refuse_nulls(shape, {name: found[name] for name in columns}, lambda: shape.bad_time(source))
     return Counted(int(found["n"]), int(found["size"] or 0))
+
+
+def refuse_nulls(shape: Shape, nulls: Mapping[str, int], bad_time: Callable[[], str]) -> None:
+    """`InvalidInput` if a column of shaped rows has nulls that must not; `bad_time` finds one of the times."""
+    for at, name in enumerate(shape.order):
+        if nulls[f"order{at}"]:
+            raise InvalidInput(f"column {name} is null in {nulls[f'order{at}']} rows: they have no place")
+    if nulls["value"]:
+        raise InvalidInput(f"column {shape.value} is null in {nulls['value']} rows: an element has a value")
+    if nulls["timestamp"]:
+        sample = bad_time()
+        shown = f", for instance {sample!r}: {TIMES}" if sample else ""
+        raise InvalidInput(f"column {shape.time} is null, or no time, in {nulls['timestamp']} rows{shown}")

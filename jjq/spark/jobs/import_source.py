@@ -53,7 +53,7 @@ def check_source(sources: Sequence[str], format: Format, shape: Shape, s3: S3Set
         raise InvalidInput("give the files or folders to import from")
     known: list[SourceFile] = []
     for source in sources:
-        files = _files(source, s3)
+        files = files_of(source, s3)
         if files is None:
             return  # some of the columns may be there
         first = list(itertools.islice(files, SOURCE_FILES))
@@ -72,7 +72,7 @@ def check_source(sources: Sequence[str], format: Format, shape: Shape, s3: S3Set
             _check_times(shape.time, head)
 
 
-def _files(source: str, s3: S3Settings) -> Iterator[SourceFile] | None:
+def files_of(source: str, s3: S3Settings) -> Iterator[SourceFile] | None:
     """The files of a source; none where only Spark can tell."""
     scheme = _SCHEME.match(source)
     if scheme is not None and scheme[1] == "s3":
@@ -112,6 +112,16 @@ def _objects(source: str, s3: S3Settings) -> Iterator[SourceFile]:
             yield SourceFile(
                 f"s3://{parts.netloc}/{info.key}", partial(_open_object, objects, info.key, info.size)
             )
+
+
+def open_source(name: str, s3: S3Settings) -> IO[bytes]:
+    """Open a file by the name that `files_of` gave it, in another process."""
+    if not name.startswith("s3://"):
+        return _open_file(Path(name))
+    parts = urlsplit(name)
+    key = name.removeprefix(f"s3://{parts.netloc}/")
+    objects = cold.objects(f"s3://{parts.netloc}", s3)
+    return _open_object(objects, key, objects.head(key).size)
 
 
 def _open_object(objects: ObjectStore, key: str, size: int) -> IO[bytes]:

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from tests.faults.checker import batches, damage, fence, liveness, lost, offsets, order, subscribers, values
+from tests.faults.checker import (
+    batches,
+    damage,
+    fence,
+    liveness,
+    lost,
+    offsets,
+    order,
+    subscribers,
+    tasks,
+    values,
+)
 from tests.faults.checker.finding import Finding, Property
 from tests.faults.table import Table
 
@@ -22,6 +33,12 @@ PROPERTIES: tuple[Property, ...] = (
     order.stale_tail,
     subscribers.chains,
     subscribers.unseen,
+    tasks.again,
+    tasks.twice,
+    tasks.late_ack,
+    tasks.early,
+    tasks.stuck,
+    tasks.in_ledger,
     batches.batch,
     fence.fence,
     damage.silent_loss,

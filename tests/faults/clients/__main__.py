@@ -17,6 +17,7 @@ from coldstore.shared.clock import SystemClock
 from jjq.cli import without_pandas
 from tests.faults.clients.pushers import LibraryPusher, OncePusher, PlainPusher, StreamPusher
 from tests.faults.clients.readers import Peeker, Popper, Replayer, Seeker, Streamer
+from tests.faults.clients.takers import Taker
 from tests.faults.clients.worker import Worker
 from tests.faults.history import Recorder, open_history
 
@@ -24,6 +25,7 @@ KINDS: dict[str, type[Worker]] = {
     kind.__name__: kind
     for kind in (
         PlainPusher, OncePusher, StreamPusher, LibraryPusher, Popper, Streamer, Peeker, Seeker, Replayer,
+        Taker,
     )
 }  # fmt: skip
 LAST_SECONDS = 8.0  # for what is under way when it is time to stop; then its outcome is unknown

@@ -13,7 +13,7 @@ from coldstore.shared.errors import JjqError
 from jjq.client.subscription import AsyncSubscription
 from jjq.v1 import jjq_pb2 as pb
 from tests.faults.clients.worker import CALL_SECONDS, Worker, seen
-from tests.faults.history import Type, settled, type_of_call
+from tests.faults.history import type_of_call
 
 
 class Popper(Worker):
@@ -30,25 +30,10 @@ class Popper(Worker):
         request = pb.PopRequest(subscriber=self.sub, max=most, wait_seconds=0.1)
         if patient:
             request.position = self._known or 0
-        attempts: list[Type] = []
-        code = ""
-        while len(attempts) < (6 if patient else 1):
-            try:
-                reply = await self.stub.Pop(request, timeout=CALL_SECONDS)
-            except grpc.aio.AioRpcError as error:
-                attempts.append(type_of_call(error))
-                code = error.code().name
-                self.failed(error)
-                if attempts[-1] == "fail":
-                    break
-                await self.pause(0.2)
-                continue
+        reply = await self.repeat(op, self.stub.Pop, request, 6 if patient else 1)
+        if reply is not None:
             op.ok(position=reply.position, next=reply.next, **seen(reply.elements.elements, reply.position))
-            self._known = reply.next
-            return
-        op.end(settled(attempts), code, **self.fate)
-        self._known = None
-        await self.pause()
+        self._known = None if reply is None else reply.next
 
 
 class Streamer(Worker):

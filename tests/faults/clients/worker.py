@@ -12,7 +12,7 @@ import grpc
 from coldstore.shared.chance import Chance
 from jjq.v1 import jjq_pb2 as pb
 from jjq.v1 import jjq_pb2_grpc
-from tests.faults.history import Operation, Recorder, type_of_call
+from tests.faults.history import Operation, Recorder, Type, settled, type_of_call
 from tests.faults.values import WORKER, make_value, read_value
 
 CALL_SECONDS = 3.0
@@ -99,6 +99,24 @@ class Worker:
             op.end(type_of_call(error), error.code().name, why=(error.details() or "")[:200], **self.fate)
             await self.pause()
             return None
+
+    async def repeat(self, op: Operation, method: Any, request: Any, tries: int) -> Any:
+        """The reply to one of so many attempts, which a refusal ends; None if there is none, as of `call`."""
+        attempts: list[Type] = []
+        code = ""
+        while len(attempts) < tries:
+            try:
+                return await method(request, timeout=CALL_SECONDS)
+            except grpc.aio.AioRpcError as error:
+                attempts.append(type_of_call(error))
+                code = error.code().name
+                self.failed(error)
+                if attempts[-1] == "fail":
+                    break
+                await self.pause(0.2)
+        op.end(settled(attempts), code, **self.fate)
+        await self.pause()
+        return None
 
 
 def seen(elements: Sequence[Any], position: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ HOUR_US, DAY_US = 3_600_000_000, 86_400_000_000
 
 
 def _jump(harm: Harm) -> None:
+    harm.pen.note("skewed", harm.queues[0])
     for node in harm.cluster.nodes:
         if node.shim is not None:
             by = (-HOUR_US, DAY_US, harm.below(2 * HOUR_US) - HOUR_US)[harm.below(3)]

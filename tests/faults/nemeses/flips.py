@@ -1,4 +1,4 @@
-"""Flipped bits in the journal, in blocks, in metadata and in the catalog; in a copy, a *twin*.
+"""Flipped bits in the journal, in blocks, in metadata and in the newest checkpoint; in a copy, a *twin*.
 
 The server is stopped and started again; meanwhile its data directory was copied. In the copy a bit is
 flipped, and a server on it is read whole: it may say that something is damaged, it may have a sound
@@ -21,9 +21,9 @@ WHERE = {
     "journal": "journal/*.seg",
     "block": "cold/queues/*/data/*.parquet",
     "metadata": "cold/queues/*/meta/*.json",
-    "catalog": "catalog.duckdb",
+    "checkpoint": "checkpoints/*.duckdb",
 }
-FLIPS_IN = {"journal": 4, "block": 1, "metadata": 1, "catalog": 1}
+FLIPS_IN = {"journal": 4, "block": 1, "metadata": 1, "checkpoint": 1}
 
 
 def _flip(harm: Harm, data: Path, what: str) -> bool:

@@ -43,7 +43,9 @@ def contents(disk: Disk) -> dict[int, Content]:
 def peek(disk: Disk) -> Recovery:
     """A recovery that will not be finished."""
     chance, bounds = SeededChance(0), JournalBounds(None)
-    return Recovery(disk, Spares(disk, chance, SEGMENT_BYTES, Inline(), bounds), bounds, None, chance, None)
+    return Recovery(
+        disk, Spares(disk, chance, SEGMENT_BYTES, Inline(), bounds), bounds, None, {}, chance, None
+    )
 
 
 def payload(sequence: int, size: int, salt: int = 0) -> bytes:

@@ -2,137 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from coldstore.shared import failpoint
+from tests.hotstore.promises import Promises, Victims
 
-ROOT = Path(__file__).parents[3]
 RECOVERY = [name for name in failpoint.NAMES if name.startswith("recovery.")]
 POINTS = [name for name in failpoint.NAMES if name not in RECOVERY]
 
 
-class Victims:
-    """Starts victims, and collects what they were promised."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-m", "tests.hotstore.victim"],
-            cwd=ROOT,
-            env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def live(self, path: Path, do: str, run: int = 0, arm: str = "") -> tuple[int, list[list[Any]]]:
-        """One life; returns how it ended and all that was said."""
-        said = path / "said"
-        before = said.stat().st_size if said.exists() else 0
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        order = {"do": do, "path": str(path), "run": run, "arm": arm}
-        print(json.dumps(order), file=self._process.stdin, flush=True)
-        status = int(self._process.stdout.readline())
-        errors = (path / "errors").read_text() if (path / "errors").exists() else ""
-        assert status in (0, -signal.SIGKILL), errors
-        if not said.exists():
-            return status, []
-        with said.open() as file:
-            file.seek(before)
-            return status, [json.loads(line) for line in file]
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.stdout.close()
-        self._process.wait()
-
-
 @pytest.fixture(scope="module")
 def victims() -> Iterator[Victims]:
-    made = Victims()
-    yield made
-    made.close()
-
-
-class Promises:
-    """What a store has promised in all its lives, and whether it keeps it."""
-
-    def __init__(self, victims: Victims, path: Path) -> None:
-        self._victims = victims
-        self._path = path
-        self._pushed: dict[str, dict[int, str]] = {"q": {}, "r": {}}
-        self._tried: dict[str, set[tuple[str, ...]]] = {"q": set(), "r": set()}
-        self._position: dict[str, int] = {"q": 0, "r": 0}
-        self._receipts: dict[tuple[str, str, int], tuple[int, int]] = {}
-        self.runs = 0
-
-    def live(self, arm: str = "") -> int:
-        status, said = self._victims.live(self._path, "work", self.runs, arm)
-        self.runs += 1
-        for what, *rest in said:
-            match what:
-                case "pushing":
-                    self._tried[rest[0]].add(tuple(rest[1]))
-                case "pushed":
-                    queue, first, names, time, producer, sequence = rest
-                    for n, name in enumerate(names):
-                        assert self._pushed[queue].setdefault(first + n, name) == name, (
-                            "an offset given out twice"
-                        )
-                    if producer is not None:
-                        self._receipts[queue, producer, sequence] = (first, time)
-                case "popped":
-                    assert rest[2] >= self._position[rest[0]], "a position went back"
-                    self._position[rest[0]] = rest[2]
-        return status
-
-    def audit(self, arm: str = "") -> int:
-        status, said = self._victims.live(self._path, "audit", arm=arm)
-        for what, queue, *rest in said:
-            match what:
-                case "log":
-                    self._judge_log(queue, rest[0], rest[1])
-                case "position":
-                    assert self._position[queue] <= rest[1] <= self._position[queue] + 3, "a position moved"
-                    self._position[queue] = rest[1]
-                case "producers":
-                    self._judge_receipts(queue, rest[0])
-                case "verified":
-                    assert rest[0] == []
-        return status
-
-    def _judge_log(self, queue: str, names: list[str], times: list[int]) -> None:
-        lost = {
-            offset for offset, name in self._pushed[queue].items() if names[offset : offset + 1] != [name]
-        }
-        assert not lost, f"{queue}: lost or changed {sorted(lost)}"
-        assert times == sorted(times)
-        assert len(set(names)) == len(names), "an element is there twice"
-        # Whatever nobody acknowledged is a push that was under way, whole.
-        at = 0
-        while at < len(names):
-            whole = [push for push in self._tried[queue] if push[0] == names[at]]
-            assert whole, "an element comes from nowhere"
-            assert tuple(names[at : at + len(whole[0])]) == whole[0], "half a push"
-            at += len(whole[0])
-        self._pushed[queue] = dict(enumerate(names))  # what was served once must stay
-
-    def _judge_receipts(self, queue: str, rows: list[list[Any]]) -> None:
-        known = {(queue, name, r[0]): (r[1], r[3]) for name, receipts in rows for r in receipts}
-        for key, receipt in self._receipts.items():
-            if key[0] == queue:
-                assert known.get(key) == receipt, f"the receipt of {key} is forgotten or another one"
+    with Victims() as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +75,7 @@ def test_life_after_life_cut_short_at_ever_other_points(victims: Victims, tmp_pa
         "journal.segment_created:2:kill",
         "merge.data_put:1:kill",
     ]
-    for arm in [*script, "catalog.written:1:kill", "journal.trimmed:1:kill"]:
+    for arm in [*script, "checkpoint.renamed:1:kill", "journal.trimmed:1:kill"]:
         store.live(arm)
         assert store.audit() == 0
     assert store.live() == 0

@@ -17,10 +17,10 @@ from coldstore.shared.clock import SystemClock
 from coldstore.shared.errors import Conflict, DataLoss
 from coldstore.shared.limits import KIB
 from coldstore.store import ColdStore
+from hotstore.checkpoint.checkpointer import Checkpointer
 from hotstore.engine import Engine
 from hotstore.journal.bounds import NAME
 from hotstore.journal.spares import Inline
-from hotstore.lifecycle.checkpoint import Checkpointer
 from hotstore.opening import open_engine
 from hotstore.queue.placeholders import HEADER
 from hotstore.queue.queue import HotQueue
@@ -191,6 +191,7 @@ async def test_lost_files_are_noticed_told_and_can_be_accepted(
         lost = await engine.store.accept_loss("q", next_offset=end if told.in_doubt else None)
         assert lost.count == COUNT - len(sound)
         assert "loss accepted: queue='q'" in caplog.text
+        assert "cause=''" not in caplog.text
         receipt = await engine.store.push("q", payload("bytes", [fat(f"e{COUNT}")]))
         assert receipt.first_offset == COUNT
         await check_dense(engine, sound)
@@ -293,7 +294,7 @@ async def test_new_nodes_and_lost_notes_start_in_silence(
     async with place.opened(clean=True) as engine:
         await engine.store.create_queue("q", block_bytes=64 * BLOCK_BYTES)
         await fill(engine)
-    for name in (NAME, "lock", "catalog.duckdb", "journal/clean"):
+    for name in (NAME, "lock", "journal/clean"):
         (place.data / name).unlink(missing_ok=True)
         shutil.rmtree(place.data / "quarantine", ignore_errors=True)
         async with place.opened() as engine:

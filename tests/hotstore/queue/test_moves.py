@@ -9,7 +9,6 @@ import pytest
 
 from coldstore.shared.errors import Exhausted, JjqError
 from hotstore.journal.port import Journal, Record
-from hotstore.lifecycle.checkpoint import _producer_rows, _subscriber_rows
 from tests.hotstore.kit import BLOCK_BYTES, World, drain, push, turns, values
 
 
@@ -200,17 +199,6 @@ async def test_a_subscriber_that_could_not_be_deleted_is_still_there() -> None:
     assert (await world.store.get_subscriber("q/s")).offset == 1
 
 
-async def subscriber_chunk(world: World) -> int:
-    """That part of a checkpoint which writes the subscribers' rows again."""
-    rows = list(world.engine.registry.subscribers.values())
-    return await world.engine.checkpointer._chunk(rows, _subscriber_rows)
-
-
-async def producer_chunk(world: World) -> int:
-    rows = [(world.engine.registry.queues["q"], "p")]
-    return await world.engine.checkpointer._chunk(rows, _producer_rows)
-
-
 @pytest.mark.parametrize("one_group", [True, False])
 async def test_a_checkpoint_beside_a_delete_does_not_bring_the_subscriber_back(one_group: bool) -> None:
     # Given a delete and a checkpoint under way at the same time
@@ -219,7 +207,7 @@ async def test_a_checkpoint_beside_a_delete_does_not_bring_the_subscriber_back(o
     committer._busy = True
     tasks = [
         asyncio.create_task(world.store.delete_subscriber("q/s")),
-        asyncio.create_task(subscriber_chunk(world)),
+        asyncio.create_task(world.engine.checkpointer.write()),
     ]
     await turns()
     committer._busy, committer._group_bytes_max = False, 1 << 20 if one_group else 1
@@ -239,7 +227,7 @@ async def test_a_checkpoint_beside_an_idempotent_push_does_not_forget_its_receip
     committer = world.engine.committer
     committer._busy = True
     pushed = asyncio.create_task(push(world.store, "q", b"b", producer="p", sequence=2))
-    written = asyncio.create_task(producer_chunk(world))
+    written = asyncio.create_task(world.engine.checkpointer.write())
     await turns()
     committer._busy, committer._group_bytes_max = False, 1 << 20 if one_group else 1
     # When its next push shares a group with the checkpoint's rows

@@ -34,6 +34,13 @@ async def test_pages_of_blocks_are_the_list(size: int) -> None:
     assert found == whole
 
 
+async def test_the_key_of_a_block_names_its_object() -> None:
+    world = await a_world()
+    sealed = [block for block in await world.store.list_blocks("q") if block.kind == "final"]
+    assert len(sealed) == 3
+    assert all(len(world.objects.get(str(block.key)).data) == block.stored_bytes for block in sealed)
+
+
 async def test_a_page_begins_with_the_block_that_holds_the_offset() -> None:
     world = await a_world()
     for offset, first in ((0, 0), (3, 0), (4, 4), (11, 8), (12, 12), (14, 12), (1_000, 12)):

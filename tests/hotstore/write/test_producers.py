@@ -21,8 +21,8 @@ from tests.hotstore.journaled import push_batch
 from tests.hotstore.kit import BLOCK_BYTES, World, push, read_all
 
 
-def pushed(sequence: int, first: int = 0, timestamp_us: int = 0) -> EarlierPush:
-    return EarlierPush(sequence, first, 1, timestamp_us)
+def pushed(sequence: int, first: int | None = None, timestamp_us: int = 0) -> EarlierPush:
+    return EarlierPush(sequence, sequence if first is None else first, 1, timestamp_us)
 
 
 def test_a_producer_that_is_not_known_may_begin_anywhere() -> None:

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
@@ -75,15 +76,15 @@ def test_orders_to_a_cluster_that_does_not_run_are_refused(tmp_path: Path) -> No
     assert (ran.code, "no cluster runs in c" in ran.errors) == (7, True)
 
 
-def next_to_each_other() -> int:
-    """The first of two free ports in a row."""
+def next_to_each_other(count: int = 4) -> int:
+    """The first of so many free ports in a row: two nodes have one each for gRPC, then one each for HTTP."""
     while True:
         (port,) = free_ports(1)
         try:
-            with socket.socket() as one, socket.socket() as other:
-                one.bind(("127.0.0.1", port))
-                other.bind(("127.0.0.1", port + 1))
-        except OSError:
+            with ExitStack() as stack:
+                for n in range(count):
+                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port + n))
+        except (OSError, OverflowError):
             continue
         return port
 

@@ -6,8 +6,10 @@ import re
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 from tests.jjq.cli.command import Command
+from tests.servers.jjq_server import JjqServer
 
 SAYS = (
     "import sys; sys.argv = ['jjq', *{words}]\nfrom jjq.cli import main\ntry: main()\nfinally: import pandas"
@@ -21,8 +23,30 @@ def test_a_push_does_without_pandas(jjq: Command, queue: str) -> None:
     process = jjq.start("push", queue, "a", env=environment)
     _, loaded = process.communicate(timeout=60)
     assert process.returncode == 0, loaded
-    assert re.search(rb"\| +pyarrow$", loaded, re.MULTILINE)
+    assert _is_loaded("pyarrow", loaded)
     assert not re.search(rb"\| +pandas\.", loaded), "parts of it are loaded"
+
+
+def test_help_does_without_arrow(jjq: Command) -> None:
+    process = jjq.start("--help", env={**jjq.environment(), "PYTHONPROFILEIMPORTTIME": "1"})
+    _, loaded = process.communicate(timeout=60)
+    assert process.returncode == 0, loaded
+    assert _is_loaded("cyclopts", loaded)
+    assert [name for name in ("pyarrow", "numpy", "grpc") if _is_loaded(name, loaded)] == []
+
+
+def test_an_idle_server_loads_no_engine_that_nobody_asked_for(tmp_path: Path) -> None:
+    """DuckDB, boto3 and pandas come with the first query, bucket or job that needs them."""
+    environment = {"PYTHONPROFILEIMPORTTIME": "1", "JJQ_HTTP_LISTEN": "127.0.0.1:0"}
+    with JjqServer(tmp_path, environment=environment) as server:
+        loaded = server.log.read_bytes()
+    assert _is_loaded("jjq.http.serving", loaded)
+    engines = ("duckdb", "boto3", "botocore", "pandas.core", "pyspark", "pyarrow.dataset")
+    assert [name for name in engines if _is_loaded(name, loaded)] == []
+
+
+def _is_loaded(name: str, loaded: bytes) -> bool:
+    return re.search(rb"\| +%b$" % name.encode(), loaded, re.MULTILINE) is not None
 
 
 def test_pipelines_may_use_it() -> None:

@@ -23,11 +23,16 @@ def test_it_says_who_has_a_store_and_releases_what_was_stopped(alone: Command, t
     assert released["released"] is True
     assert alone.ok("release", "--cold", cold, "--json").json == {"holder": None, "released": False}
     assert "nobody" in alone.ok("release", "--cold", cold).text
+    assert "jjq queue accept-loss QUEUE" in alone.ok("release", "--help").text
     with client_of.open(tmp_path / "other", cold) as client:
         # The cold store knows that an element was acknowledged on the other disk. Its loss is accepted for the queue.
         with pytest.raises(client_of.DataLoss, match=r"elements 0\.\.0 were acknowledged"):
             client.push("orders", [b"b"])
-        assert client.accept_loss("orders").ranges == ((0, 1),)
+        lost = client.accept_loss("orders")
+        assert (lost.ranges, lost.cause) == (
+            ((0, 1),),
+            "elements were acknowledged but are neither in the journal nor in the cold store",
+        )
         assert client.push("orders", [b"b"]).first_offset == 1
 
 

@@ -14,7 +14,7 @@ from jjq.client import producer, resumable_pop
 from jjq.client.client import AsyncClient
 from tests.jjq.client.faulty import FaultyStore
 from tests.jjq.fakestore import FakeStore
-from tests.jjq.serving import hot_store, served
+from tests.jjq.serving import hot_store, served, with_http
 from tests.servers.jjq_server import JjqServer
 
 SMALL = HotSettings(segment_bytes=32 * MIB, journal_bytes_max=256 * MIB)
@@ -27,14 +27,22 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "BACKOFF_SECONDS", 0.001)
 
 
-@pytest.fixture(params=["fake", "embedded", "remote"])
+@pytest.fixture(params=["fake", "embedded", "remote", "websocket"])
 async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AsyncClient]:
-    """An asynchronous client: over the fake, over a store in process, and over a server."""
+    """An asynchronous client: over the fake, over a store in process, and over a server, by gRPC and by WebSocket."""
     if request.param == "fake":
         async with AsyncClient(FakeStore()) as made:
             yield made
     elif request.param == "embedded":
         async with jjq.aio.open(tmp_path, settings=SMALL) as made:
+            yield made
+    elif request.param == "websocket":
+        async with (
+            hot_store(tmp_path) as store,
+            served(store) as all_of_it,
+            with_http(all_of_it.server),
+            jjq.aio.connect(all_of_it.server.address, transport="websocket") as made,
+        ):
             yield made
     else:
         async with (

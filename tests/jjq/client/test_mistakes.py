@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -17,7 +18,7 @@ from coldstore.shared.errors import KINDS
 from coldstore.shared.limits import ELEMENT_BYTES_MAX, KIB
 from jjq.client.client import AsyncClient
 from tests.jjq.client.conftest import SMALL
-from tests.jjq.client.test_surface import VERBS
+from tests.jjq.client.test_surface import GROUP_VERBS, VERBS
 from tests.servers.jjq_server import JjqServer
 
 NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001 - that is the mistake
@@ -45,7 +46,21 @@ RIGHT: dict[str, dict[str, Any]] = {
     "producer": {"queue": "orders"},
     "subscribe": {"subscriber": "orders/x"},
     "replay": {"queue": "orders"},
+    "create_group": {"queue": "orders", "name": "other"},
+    "complete": {"group": "orders/g", "tasks": [], "push": {"orders": [b"a"]}},
+    "peek_task": {"group": "orders/g", "id": 0},
+    "touch": {"group": "orders/g", "tasks": [], "seconds": 1.0},
+    "seek_group": {"group": "orders/g", "start": "beginning"},
+    "tasks_at": {"group": "orders/g", "time": datetime(2026, 1, 1, tzinfo=UTC)},
+    "kick": {"group": "orders/g"},
+    "delete_tasks": {"group": "orders/g", "ids": []},
+    "work": {"group": "orders/g", "handler": print},
+    "session": {},
 }
+for _verb in GROUP_VERBS:
+    RIGHT.setdefault(_verb, {"group": "orders/g"})
+    if _verb in {"ack", "nack", "release", "bury"}:
+        RIGHT[_verb] = {"group": "orders/g", "tasks": []}
 UNCLEAR = ("bad argument type", "has no attribute", "not supported between", "unhashable", "object is not")
 
 
@@ -81,6 +96,13 @@ def any_client(shared: jjq.Client) -> jjq.Client:
     return shared
 
 
+def fresh_group(client: jjq.Client) -> None:
+    """With tasks that are ready, whatever the last call did."""
+    with suppress(jjq.NotFound):
+        client.delete_group("orders/g", force=True)
+    client.create_group("orders", "g")
+
+
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in {"close", "list_queues"}])
 def test_every_verb_answers_wrong_arguments_with_a_sentence(any_client: jjq.Client, verb: str) -> None:
     any_client.push("orders", [b"%d" % n for n in range(10)])
@@ -89,6 +111,8 @@ def test_every_verb_answers_wrong_arguments_with_a_sentence(any_client: jjq.Clie
         for wrong in WRONG:
             any_client.create_subscriber("orders", "x", "beginning")
             any_client.seek("orders/x", "beginning")
+            if verb in GROUP_VERBS:
+                fresh_group(any_client)
             what = f"{verb}({name}={wrong!r})"
             given = {**right, name: wrong}
             made = judged(lambda given=given: getattr(any_client, verb)(**given), what)  # type: ignore[misc]

@@ -14,16 +14,24 @@ import jjq.client.client
 
 NAMES = [
     "BlockInfo", "Client", "ClientTls", "Conflict", "DataLoss", "Deletion", "Denied", "Element", "Exhausted", "Fenced",
-    "HotSettings", "InvalidInput", "JjqError", "NodeStatus", "NotFound", "OutOfRange", "Producer", "QueueInfo",
-    "Receipt", "Replay", "Resolved", "S3Settings", "SubscriberInfo", "Subscription", "Unavailable", "aio",
-    "connect", "open",
+    "GroupInfo", "GroupStatistics", "HotSettings", "InvalidInput", "JjqError", "NodeStatus", "NotFound", "OutOfRange",
+    "Producer", "QueueInfo", "Receipt", "RefusedTasks", "Replay", "Resolved", "RetryBackoff", "S3Settings",
+    "SessionInfo", "SqlResult", "SubscriberInfo", "Subscription", "Task", "TaskBatch", "TaskInfo", "TaskOutcomes",
+    "TaskReceipt", "TextQueue", "Unavailable", "Worker", "aio", "asgi", "connect", "open",
 ]  # fmt: skip
-VERBS = [
+GROUP_VERBS = [
+    "ack", "bury", "changes", "complete", "create_group", "delete_group", "delete_tasks", "get_group", "kick",
+    "list_groups", "nack", "pause", "peek_task", "purge", "release", "release_all", "resume", "seek_group", "session",
+    "statistics", "take", "tasks", "tasks_at", "touch", "update_group", "work",
+]  # fmt: skip
+VERBS = sorted([
+    *GROUP_VERBS,
     "accept_loss", "close", "create_queue", "create_subscriber", "delete_queue", "delete_subscriber",
     "get_queue", "get_subscriber",
     "list_blocks", "list_queues", "list_subscribers", "peek", "peek_batch", "pop", "pop_batch", "producer", "push",
-    "replay", "seal", "seek", "sleep", "status", "subscribe", "undelete_queue", "update_queue", "wakeup",
-]  # fmt: skip
+    "replay", "seal", "seek", "sleep", "sql", "status", "subscribe", "undelete_queue", "update_queue",
+    "wakeup",
+])  # fmt: skip
 
 
 def verbs(face: type) -> list[str]:
@@ -35,7 +43,7 @@ def test_the_public_names_are_these() -> None:
     assert dir(jjq) == NAMES
     assert all(getattr(jjq, name) is not None for name in NAMES)
     assert sorted(jjq.aio.__all__) == [
-        "Client", "Producer", "Pushed", "Replay", "Subscription", "connect", "open",
+        "Client", "Producer", "Pushed", "Replay", "SqlResult", "Subscription", "Worker", "connect", "open",
     ]  # fmt: skip
 
 
@@ -56,7 +64,7 @@ def test_a_verb_takes_the_same_arguments_in_both_faces_and_says_what_it_does(ver
 
 
 def test_the_helpers_of_both_faces_match() -> None:
-    for name in ("Producer", "Subscription", "Replay"):
+    for name in ("Producer", "Subscription", "Replay", "SqlResult", "Worker"):
         one = {n for n in dir(getattr(jjq.aio, name)) if not n.startswith("_")}
         other = {n for n in dir(getattr(jjq.blocking, name)) if not n.startswith("_")}
         assert other <= one | {"next"}, name

@@ -16,9 +16,10 @@ from coldstore.shared.clock import SystemClock
 from coldstore.shared.limits import MIB
 from coldstore.store import ColdStore
 from hotstore.settings import HotSettings
+from jjq.access.keyring import Keyring
 from jjq.node.cluster import ClusterMembership
 from jjq.node.settings import Settings
-from jjq.remote.operator import RemoteOperator
+from jjq.remote.operate.operator import RemoteOperator
 from jjq.remote.settings import ClientTls, RemoteSettings
 from jjq.remote.store import RemoteStore
 from jjq.server.server import Server, serve
@@ -44,6 +45,7 @@ class RealNode:
     member: Member | None = None
     clustering: ClusterMembership | None = None
     server: Server | None = None
+    keys: Keyring | None = None
 
     async def start(self) -> None:
         clock, chance = SystemClock(), SystemChance()
@@ -56,24 +58,28 @@ class RealNode:
             {"data": self.folder, "journal": self.journal, "lease_seconds": 3.0, **self.flags}
         )
         settings = replace(wanted.cluster_settings(), nodes=NodesSettings(0.2, 3.0))
-        self.clustering = ClusterMembership(
-            self.member.engine, self.member.ownership, self.objects, settings, clock, chance
-        )
         quiet = structlog.wrap_logger(structlog.ReturnLogger(), processors=[])
+        self.keys = Keyring(self.objects, clock, chance, quiet)
+        await self.keys.open(cluster=True)
+        self.clustering = ClusterMembership(
+            self.member.engine, self.member.ownership, self.objects, settings, clock, chance, self.keys
+        )
         self.server = await serve(
             self.clustering.router,
             replace(wanted.server_settings(), listen=self.address, grace_seconds=2.0, metrics="127.0.0.1:0"),
             log=quiet,
             operator=self.clustering.operator,
+            keys=self.keys,
         )
         await self.clustering.start(self.server.address, self.server.peer_port)
 
     async def stop(self) -> None:
-        if self.member is None or self.clustering is None or self.server is None:
+        if self.member is None or self.clustering is None or self.server is None or self.keys is None:
             return
         await self.clustering.close()
         await self.server.stop()
         await self.clustering.hang_up()
+        await self.keys.close()
         await self.member.close()
         self.member = self.clustering = self.server = None
 
@@ -104,12 +110,12 @@ class RealCluster:
     def address(self, *names: str) -> str:
         return ",".join(self.nodes[name].address for name in names or self.nodes)
 
-    async def client(self, *names: str, tls: ClientTls | None = None) -> RemoteStore:
-        made = RemoteStore(self.address(*names), RemoteSettings(timeout_seconds=30.0, tls=tls))
+    async def client(self, *names: str, tls: ClientTls | None = None, key: str | None = None) -> RemoteStore:
+        made = RemoteStore(self.address(*names), RemoteSettings(timeout_seconds=30.0, tls=tls, key=key))
         return await self.stack.enter_async_context(made)
 
-    def operator(self, *names: str) -> RemoteOperator:
-        settings = RemoteSettings(timeout_seconds=30.0, direct=False, service=OPERATOR)
+    def operator(self, *names: str, key: str | None = None) -> RemoteOperator:
+        settings = RemoteSettings(timeout_seconds=30.0, direct=False, service=OPERATOR, key=key)
         made = RemoteOperator(self.address(*names), settings)
         self.stack.push_async_callback(made.close)
         return made

@@ -11,7 +11,7 @@ import structlog
 
 from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import SystemClock
-from jjq.remote.operator import RemoteOperator
+from jjq.remote.operate.operator import RemoteOperator
 from jjq.remote.peer_connection import PeerAddress
 from jjq.remote.peer_store import PeerStore
 from jjq.remote.settings import RemoteSettings

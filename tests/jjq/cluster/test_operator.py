@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from coldstore.shared.errors import Fenced, InvalidInput, NotFound, Unavailable
-from jjq.remote.operator import RemoteOperator
+from jjq.remote.operate.operator import RemoteOperator
 from jjq.wire.services import PEER_OPERATOR
 from tests.jjq.cluster.serving import OPERATING, Cluster, cluster
 from tests.jjq.serving import numbers, values

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,8 +13,10 @@ import pytest
 
 from tests.architecture.tree import ROOT
 from tests.servers.jjq_server import JjqServer, clean_environment
+from tests.servers.waiting import free_ports
 
 EXAMPLES = ROOT / "examples"
+NODE = shutil.which("node")
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +55,47 @@ def test_asyncio_tour(server: JjqServer) -> None:
     assert sorted(line.split(":")[0] for line in lines) == ["ann", "bob", "heard 2000 messages"]
 
 
+def test_worker(server: JjqServer) -> None:
+    assert run("worker", server.address) == [
+        "100 mails were sent, to bob as well: True",
+        "task 100 is buried after 3 attempts: ValueError: no such address",
+        "attempts in the ledger: 104",
+    ]
+
+
 def test_embedded(tmp_path: Path) -> None:
     alarms, answer = run("embedded", str(tmp_path))
     assert alarms == "49 alarms, the first at offset 100"
     assert answer.startswith("[('0', 1000, 100), ('1', 1000, 100)")
+
+
+def test_web_app(tmp_path: Path) -> None:
+    first, second, *elements = run("web_app", str(tmp_path))
+    assert (first, second) == ("you are visitor 1", "you are visitor 2")
+    assert [json.loads(line)["value"] for line in elements] == [{"page": "/"}, {"page": "/"}]
+
+
+@pytest.mark.skipif(
+    NODE is None, reason="node is not on the PATH: install Node 18 or newer to run its example"
+)
+def test_websocket(tmp_path: Path) -> None:
+    http = f"127.0.0.1:{free_ports(1)[0]}"
+    with JjqServer(tmp_path, environment={"JJQ_HTTP_LISTEN": http}):
+        done = subprocess.run(
+            [str(NODE), str(EXAMPLES / "websocket.mjs"), http],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert done.stdout.splitlines() == [
+        "pushed 3 elements, the first at offset 0",
+        "popped one, two",
+        "refused: queue from-node has no subscriber nobody: create it, or correct the name (code 5)",
+        "heard three at offset 2",
+        "heard four at offset 3",
+    ]
 
 
 def test_every_example_is_tried_here_or_where_there_is_a_spark() -> None:

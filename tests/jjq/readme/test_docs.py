@@ -90,7 +90,11 @@ def test_every_dependency_has_its_reason() -> None:
 
 def test_the_metrics_to_watch_exist() -> None:
     told = set(re.findall(r"`(jjq_\w+)`", text("operations.md")))
-    sources = ("jjq/server/meter.py", "jjq/server/metrics.py", "hotstore/store.py")
-    code = "".join((ROOT / source).read_text() for source in sources)
+    sources = [
+        ROOT / "hotstore/store.py",
+        *(ROOT / "jjq/server").glob("*.py"),
+        *(ROOT / "jjq/http").rglob("*.py"),
+    ]
+    code = "".join(source.read_text() for source in sources)
     missing = {name for name in told if name.removeprefix("jjq_").removesuffix("_total") not in code}
     assert missing == set()

@@ -103,6 +103,7 @@ def test_the_tour_runs_exactly_as_written(folder: Path, address: str) -> None:
     assert re.search(r"0 +final +\d+", everything), "the blocks were shown"
     assert re.search(r"milk +│ +1 ", everything), "DuckDB has counted"
     assert "00000000000000000000.parquet" in everything
+    assert re.search(r"^milk +1$", everything, re.MULTILINE), "SQL has counted"
 
 
 def test_the_tour_has_every_stop() -> None:
@@ -114,7 +115,10 @@ def test_the_tour_has_every_stop() -> None:
         "pop",
         "ago:1h",
         "blocks",
+        "jjq sql",
         "duckdb",
+        "client.take",
+        "client.ack",
         "jjq.open",
     ):
         assert stop in code

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import grpc
 import pytest
 
 from coldstore.shared.chance import SystemChance
@@ -18,7 +19,6 @@ from jjq.remote.multiplexer import PopCodec
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore
 from jjq.remote.streams import LaggingSubscribers, RequestStream
-from jjq.server.server import Methods
 from jjq.v1 import jjq_pb2 as pb
 from tests.jjq.client.faulty import FaultyStore
 from tests.jjq.cutproxy import CutProxy, cut_off, proxied
@@ -250,12 +250,13 @@ async def test_an_answer_that_does_not_come_costs_the_timeout(fake: Served) -> N
 async def test_a_server_of_an_earlier_release_gets_calls(
     monkeypatch: pytest.MonkeyPatch, patient: bool
 ) -> None:
-    begin = Methods.__init__
+    kind = type(grpc.aio.server())
+    every = kind.add_registered_method_handlers
 
-    def without(self: Methods, service: str, handlers: dict[str, Any], crowds: Any) -> None:
-        begin(self, service, {name: handlers[name] for name in handlers if name != "PopStream"}, crowds)
+    def without(self: grpc.aio.Server, service: str, handlers: dict[str, Any]) -> None:
+        every(self, service, {name: handlers[name] for name in handlers if name != "PopStream"})
 
-    monkeypatch.setattr(Methods, "__init__", without)
+    monkeypatch.setattr(kind, "add_registered_method_handlers", without)
     async with served(FakeStore(), remote=RemoteSettings(20.0, patient=patient)) as fake:
         await prepared(fake.store, "y")
         for n in range(4):

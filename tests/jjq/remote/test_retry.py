@@ -14,7 +14,7 @@ from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore
 from jjq.server.server import serve
 from jjq.server.settings import ServerSettings
-from tests.jjq.cutproxy import CutProxy, proxied
+from tests.jjq.cutproxy import CutProxy, proxied, through_proxy
 from tests.jjq.fakestore import FakeStore
 from tests.jjq.serving import Served, said, served, until, values
 
@@ -39,9 +39,9 @@ class Far:
         return await task
 
 
-@pytest.fixture
-async def far(fake: Served) -> AsyncIterator[Far]:
-    async with proxied(fake.server.address) as proxy, RemoteStore(proxy.address, PATIENT) as remote:
+@pytest.fixture(params=["grpc", "websocket"])
+async def far(fake: Served, request: pytest.FixtureRequest) -> AsyncIterator[Far]:
+    async with through_proxy(fake.server, request.param, PATIENT) as (proxy, remote):
         await remote.create_queue("orders")
         yield Far(fake, proxy, remote)
 

@@ -16,7 +16,7 @@ from jjq.remote.subscription import RemoteDelivery, RemoteSubscription
 from jjq.server.server import serve
 from jjq.server.settings import ServerSettings
 from jjq.v1 import jjq_pb2 as pb
-from tests.jjq.cutproxy import CutProxy, proxied
+from tests.jjq.cutproxy import CutProxy, through_proxy
 from tests.jjq.fakestore import FakeStore
 from tests.jjq.serving import Served, numbers, served, until
 
@@ -100,9 +100,11 @@ async def test_confirmations_made_in_a_moment_are_one(jjq: Served) -> None:
         assert sent.received_bytes - before == one
 
 
-@pytest.fixture
-async def far(jjq: Served) -> AsyncIterator[tuple[Served, CutProxy, RemoteStore]]:
-    async with proxied(jjq.server.address) as proxy, RemoteStore(proxy.address, PATIENT) as remote:
+@pytest.fixture(params=["grpc", "websocket"])
+async def far(
+    jjq: Served, request: pytest.FixtureRequest
+) -> AsyncIterator[tuple[Served, CutProxy, RemoteStore]]:
+    async with through_proxy(jjq.server, request.param, PATIENT) as (proxy, remote):
         yield jjq, proxy, remote
 
 

@@ -221,7 +221,9 @@ async def test_an_unforeseen_failure_is_internal_neutral_and_logged() -> None:
     class Broken(FakeStore):
         """Fails as only a mistake of ours can."""
 
-        async def list_queues(self, *, after: str = "", limit: int | None = None) -> list[Any]:
+        async def list_queues(
+            self, *, after: str = "", limit: int | None = None, ledgers: bool = False
+        ) -> list[Any]:
             raise KeyError("a secret of the inside")
 
         append = pop = list_queues  # type: ignore[assignment]

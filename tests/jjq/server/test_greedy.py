@@ -102,12 +102,29 @@ async def test_a_large_push_to_a_json_queue_is_checked_while_others_are_served(h
     await hot.remote.create_queue("json", content="json")
     small, large = (
         greedy.arrow(pa.RecordBatch.from_arrays([pa.array([b'{"a":[1,2]}'] * count)], ["value"]), "json")
-        for count in (1, 600_000)
+        for count in (1, 350_000)
     )
     await hot.raw("Push")(small)
     async with watched_loop() as stall:
         reply = pb.PushResponse.FromString(await hot.raw("Push")(large))
-    assert reply.receipt.count == 600_000
+    assert reply.receipt.count == 350_000
+    assert stall.seconds < STALL_SECONDS
+
+
+async def test_a_long_value_of_a_json_queue_is_checked_while_others_are_served_and_keeps_its_place(
+    hot: Served,
+) -> None:
+    """In one call of the parser 8 MiB held up everybody for 0.2 s."""
+    await hot.remote.create_queue("json", content="json")
+    await hot.raw("Push")(greedy.REQUESTS["json"].build(0.000_1))
+    long, short = greedy.REQUESTS["json"].build(1.0), greedy.REQUESTS["json"].build(0.000_1)
+    async with watched_loop() as stall:
+        first = hot.raw("Push")(long)
+        await until(lambda: hot.store._registry.queues["json"].in_line > 0)
+        receipts = [
+            pb.PushResponse.FromString(await call).receipt for call in (hot.raw("Push")(short), first)
+        ]
+    assert [receipt.first_offset for receipt in receipts] == [2, 1]
     assert stall.seconds < STALL_SECONDS
 
 
@@ -204,7 +221,7 @@ async def test_pushes_of_another_node_keep_their_order_behind_a_large_one() -> N
 
 
 async def test_what_a_refused_request_held_is_let_go_at_once(fake: Served) -> None:
-    """gRPC keeps the error that ends a call; with it, until garbage was collected, went the request of 17 MB."""
+    """gRPC keeps the error that ends a call; with it, until garbage was collected, went the whole request."""
     kept: list[weakref.ref[Large]] = []
 
     async def fails(*_: object, **__: object) -> None:
@@ -228,8 +245,7 @@ async def test_a_server_gives_memory_back_and_a_healthy_client_goes_on(tmp_path:
         figures = await greedy.drill(server, "empty-elements", 0.15, 2)
     assert figures.sent == 2 * greedy.CONNECTIONS
     assert figures.peak - figures.before < 150 * MIB
-    # Mostly nothing stays, at times some 32 MiB. Why these stay is not known yet.
-    assert figures.after - figures.before < 64 * MIB
+    assert figures.after - figures.before < 30 * MIB
 
 
 def test_the_friendly_form_is_what_protobuf_reads() -> None:
@@ -247,6 +263,20 @@ def test_the_friendly_form_is_what_protobuf_reads() -> None:
     headers = [list(e.headers.items()) or None for e in sent.elements]
     assert batch.column("headers").to_pylist() == headers
     batch.validate(full=True)
+
+
+@pytest.mark.parametrize(
+    "element", [b"\x1a\x01k\x2a\x06\x0a\x01h\x12\x01v", b"\x9a\x00\x01k\xaa\x00\x06\x0a\x01h\x12\x01v"]
+)
+def test_keys_and_headers_are_found_however_their_tags_are_written(element: bytes) -> None:
+    content = b"\x0a\x03\x22\x01x\x0a" + bytes([len(element)]) + element
+    assert [(e.key, dict(e.headers)) for e in pb.Elements.FromString(content).elements] == [
+        (b"", {}),
+        (b"k", {"h": b"v"}),
+    ]
+    batch = finish(decode(arrow_field.FriendlySpan(content, 0, len(content))))
+    assert batch.column("key").to_pylist() == [None, b"k"]
+    assert batch.column("headers").to_pylist() == [None, [("h", b"v")]]
 
 
 @pytest.mark.parametrize(

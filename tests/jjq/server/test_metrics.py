@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.request import urlopen
@@ -12,6 +14,8 @@ import pytest
 from coldstore.shared.errors import InvalidInput, NotFound, Unavailable
 from hotstore.read.listing import Lag
 from hotstore.read.status import installed_version
+from jjq.limits import COLLECT_AFTER
+from jjq.server import stalls
 from jjq.server.metrics import Gauges, Lags
 from jjq.server.settings import ServerSettings
 from tests.jjq.fakestore import FakeStore
@@ -132,3 +136,28 @@ async def test_a_port_in_use_is_told_at_the_start() -> None:
         with pytest.raises(InvalidInput, match="metrics"):
             async with served(FakeStore(), taken):
                 pass
+
+
+async def test_a_loop_that_is_held_up_is_seen() -> None:
+    async with served(FakeStore(), WITH_METRICS) as jjq:
+        before = await page(jjq)
+        threading.Event().wait(0.25)  # on the event loop
+        after = await page(jjq)
+
+    def late(found: dict[str, float]) -> float:
+        name = "jjq_loop_stall_seconds"
+        return found[f"{name}_count"] - found[f'{name}_bucket{{le="0.1"}}']
+
+    assert late(after) > late(before)
+    assert after["jjq_loop_stall_seconds_sum"] - before["jjq_loop_stall_seconds_sum"] > 0.1
+
+
+def test_garbage_of_a_server_is_what_was_made_since_its_start() -> None:
+    thresholds = gc.get_threshold()
+    try:
+        with stalls.frozen():
+            assert gc.get_freeze_count() > len(gc.get_objects())
+            assert gc.get_threshold() == COLLECT_AFTER
+        assert gc.get_freeze_count() == 0
+    finally:
+        gc.set_threshold(*thresholds)

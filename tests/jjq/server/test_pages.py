@@ -30,7 +30,9 @@ class Many(FakeStore):
         self.there = there
         self.asked: list[tuple[str, int | None]] = []
 
-    async def list_queues(self, *, after: str = "", limit: int | None = None) -> list[QueueInfo]:
+    async def list_queues(
+        self, *, after: str = "", limit: int | None = None, ledgers: bool = False
+    ) -> list[QueueInfo]:
         self.asked.append((after, limit))
         first = int(after[1:]) + 1 if after else 0
         one = QueueInfo("id", "q", "bytes", 1, 1.0, 0, 0, 0, 0, 0)

@@ -24,7 +24,7 @@ BLOCKS = [
 
 def test_a_queue_comes_back() -> None:
     for content in CONTENTS:
-        queue = dataclasses.replace(QUEUE, content=content)  # type: ignore[arg-type]
+        queue = dataclasses.replace(QUEUE, content=content)
         assert convert.queue_in(convert.queue_out(queue)) == queue
 
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coldstore.shared.limits import MESSAGE_BYTES_MAX
-from jjq.limits import WIRE_NUMBER_MAX
+from jjq.limits import PEER_FRAME_BYTES_MAX, WIRE_NUMBER_MAX
 from jjq.wire.arrow_field import Span
 from jjq.wire.peer_protocol import GREETING, Frames
 
@@ -171,12 +170,12 @@ def test_who_greets_otherwise_is_hung_up_on_and_not_heard(greeting: bytes, piece
 
 def test_too_long_a_frame_ends_the_connection_before_it_is_kept() -> None:
     listener = Listener()
-    head = (MESSAGE_BYTES_MAX + 1).to_bytes(4, "little") + bytes(4)
+    head = (PEER_FRAME_BYTES_MAX + 1).to_bytes(4, "little") + bytes(4)
     listener.data_received(told([(1, b"before")]) + head + bytes(100))
     assert listener.kept.aborted
     assert listener.messages == [(1, b"before")]
     (why,) = listener.reasons
-    assert str(MESSAGE_BYTES_MAX + 1) in why
+    assert str(PEER_FRAME_BYTES_MAX + 1) in why
     for _ in range(3):
         listener.data_received(frame(2, b"after"))
     assert (listener.messages, len(listener.reasons)) == ([(1, b"before")], 1)
@@ -184,10 +183,10 @@ def test_too_long_a_frame_ends_the_connection_before_it_is_kept() -> None:
 
 def test_the_longest_frame_is_heard() -> None:
     listener = Listener()
-    stream = told([(1, bytes(MESSAGE_BYTES_MAX)), (2, b"after")])
+    stream = told([(1, bytes(PEER_FRAME_BYTES_MAX)), (2, b"after")])
     for at in range(0, len(stream), 2**20):
         listener.data_received(stream[at : at + 2**20])
-    assert [(number, span.size) for number, span in listener.spans] == [(1, MESSAGE_BYTES_MAX), (2, 5)]
+    assert [(number, span.size) for number, span in listener.spans] == [(1, PEER_FRAME_BYTES_MAX), (2, 5)]
     assert not listener.reasons
 
 

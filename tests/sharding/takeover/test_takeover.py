@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -388,3 +390,11 @@ async def test_a_node_alone_joins_others_and_keeps_what_it_has(tmp_path: Path) -
         await made.close(a)
         with pytest.raises(Conflict, match="has a journal"):
             await made.open("a", "s3")
+
+
+async def test_beats_do_not_give_way_to_other_processes(tmp_path: Path) -> None:
+    """On a busy machine a node would lose its tenure, or take minutes to see that it has lost it."""
+    async with cluster(tmp_path) as made:
+        a = await made.open("a")
+        found = await a._watch._runner.run(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        assert found == os.getpriority(os.PRIO_PROCESS, 0)

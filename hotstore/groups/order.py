@@ -1,0 +1,293 @@
+"""The order of a group's tasks: which is ready, which is delayed, which is next; and what is due when.
+
+None of it is in the ledger. It follows from the folded state and from what the elements say (keys and options), and is
+made anew when a group is loaded. Elements are looked at only if the driver uses something of them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hotstore.groups.drivers import find_driver
+from hotstore.groups.group import GroupState, state_counts
+from hotstore.groups.keyed import TaskRun
+from hotstore.groups.open_tasks import DELAYED, NAMES, READY, TAKEN
+from hotstore.groups.options import TaskOptions
+from hotstore.groups.task_set import TaskSet
+from hotstore.groups.timers import EXPIRE, LEASE, WAKE, Timers
+
+SECOND_US: Final = 1_000_000
+_GRAIN_US: Final = 1_000  # of deadlines: tasks that are taken at about the same time share a row and a timer
+
+
+class TaskFacts(NamedTuple):
+    """What an element says of its task, if it says something."""
+
+    key: bytes | None = None
+    options: TaskOptions = TaskOptions()
+
+
+PLAIN: Final = TaskFacts()
+
+
+class TaskOrder:
+    """`end` is the queue's end: tasks before it can be taken. `now_us` is the time of the last look at the clock."""
+
+    def __init__(self, state: GroupState, end: int) -> None:
+        self.state = state
+        self.end = end
+        self.scanned = state.floor  # elements before it were looked at
+        self.facts: dict[int, TaskFacts] = {}
+        self.timers = Timers()
+        self.sleeping = TaskSet()  # untouched tasks that are delayed
+        self.kind = find_driver(state.settings.driver)
+        self.driver = self.kind.make(state.settings)
+        self.listed: set[int] = set()  # open tasks that the driver has, ready or not any more
+        self.now_us = 0
+
+    # What elements say ------------------------------------------------------------------------------
+
+    @property
+    def waits_for_elements(self) -> bool:
+        """Whether there are elements to be looked at before it is known which task is next."""
+        return self.scanned < self.end
+
+    def grow(self, end: int) -> None:
+        """The queue has elements up to `end`."""
+        self.end = end
+        if not self.kind.looks and self.scanned < end:
+            self._ready_run(self.scanned, end - self.scanned)
+            self.scanned = end
+
+    def look(self, first: int, times: Sequence[int], facts: Sequence[TaskFacts | None] | None) -> None:
+        """Elements from `first` on, which is where the last look ended: when they were pushed, and what they say."""
+        settings = self.state.settings
+        plain = facts is None and not settings.delay and settings.ttl is None
+        if plain:
+            self._ready_run(first, len(times))
+        else:
+            at = 0
+            for at, end in _equal_runs(times, facts):
+                self._look_run(first + at, end - at, times[at], facts[at] if facts else None)
+        self.scanned = first + len(times)
+
+    def _look_run(self, first: int, count: int, pushed_us: int, facts: TaskFacts | None) -> None:
+        """Tasks of one push that say the same; several only if they say nothing."""
+        if facts is not None and self._must_remember(facts) and self.state.is_untouched(first):
+            self.facts[first] = facts
+        ready_us, expires_us, lives_us = self.birth(pushed_us, facts or PLAIN)
+        if expires_us:
+            self.timers.add(EXPIRE, expires_us, first, count, lives_us)
+        if ready_us > self.now_us:
+            for start, some in self._untouched_runs(first, count):
+                self.sleeping.add_run(start, some)
+            self.timers.add(WAKE, ready_us, first, count, ready_us - pushed_us)
+        else:
+            self._ready_run(first, count)
+
+    def _must_remember(self, facts: TaskFacts) -> bool:
+        """Whether a task needs an entry of its own. One that is only delayed does not: the timer knows all of it."""
+        options = facts.options
+        if facts.key is not None or options.priority is not None or options.ttr is not None:
+            return True
+        return options.ttl is not None or (options.delay is not None and self.state.settings.ttl is not None)
+
+    def birth(self, pushed_us: int, facts: TaskFacts) -> tuple[int, int, int]:
+        """When an untouched task is ready, when its ttl ends (0: never), and the time between push and that end."""
+        settings, options = self.state.settings, facts.options
+        delay = settings.delay if options.delay is None else options.delay
+        ttl = settings.ttl if options.ttl is None else options.ttl
+        delay_us = round(delay * SECOND_US)
+        lives_us = 0 if ttl is None else delay_us + round(ttl * SECOND_US)
+        return pushed_us + delay_us, pushed_us + lives_us if lives_us else 0, lives_us
+
+    def _untouched_runs(self, first: int, count: int) -> Iterator[TaskRun]:
+        state = self.state
+        if first >= state.floor and state.ahead.has_none(first, count):
+            yield first, count
+            return
+        for task in range(first, first + count):
+            if state.is_untouched(task):
+                yield task, 1
+
+    def _ready_run(self, first: int, count: int) -> None:
+        for start, some in self._untouched_runs(first, count):
+            facts = self.facts.get(start) if self.facts else None
+            self.driver.add(start, some, self.priority_of(start, facts), facts.key if facts else None)
+
+    def priority_of(self, task: int, facts: TaskFacts | None = None) -> int:
+        """Of an untouched task: its own, or the group's."""
+        own = None if facts is None else facts.options.priority
+        return self.state.settings.priority if own is None else own
+
+    def enter(self, task: int) -> None:
+        """An open task is ready: put it where the driver finds it, unless it is there since it was last ready."""
+        if task in self.listed:
+            return
+        self.listed.add(task)
+        facts = self.facts.get(task) if self.facts else None
+        slot = self.state.open.index[task]
+        self.driver.add(task, 1, self.state.open.priority[slot], facts.key if facts else None)
+
+    def leave(self, task: int) -> None:
+        """A task is done."""
+        if self.facts:
+            self.facts.pop(task, None)
+
+    def resume_open(self, facts: dict[int, TaskFacts], pushed: Mapping[int, int] | None = None) -> None:
+        """After a load: order, timers and facts of the open tasks; with the times when they were pushed."""
+        self.facts.update(facts)
+        tasks = self.state.open
+        if not self.kind.looks:
+            self._resume_plain()
+            return
+        for task in sorted(tasks.index):
+            slot = tasks.index[task]
+            state, until = tasks.state[slot], tasks.until[slot]
+            expires = tasks.expires[slot]
+            if not expires and not tasks.attempt[slot] and pushed:
+                expires = self.birth(pushed[task], facts.get(task, PLAIN))[1]  # buried before anybody took it
+            if expires:
+                self.timers.add(EXPIRE, expires, task, 1, 0)
+            if state == TAKEN:
+                known = facts.get(task)
+                self.driver.hold(task, known.key if known else None)
+                self.timers.add(LEASE, until, task, 1, 0)
+            elif state == DELAYED:
+                self.timers.add(WAKE, until, task, 1, 0)
+            elif state == READY:
+                self.enter(task)
+
+    def _resume_plain(self) -> None:
+        """As above, if elements say nothing: by columns, since there may be a million."""
+        tasks = self.state.open
+        ids = np.fromiter(tasks.index.keys(), np.int64, len(tasks))
+        slots = np.fromiter(tasks.index.values(), np.int64, len(tasks))
+        state = np.frombuffer(tasks.state, np.uint8)[slots] if len(tasks) else slots
+        until = np.frombuffer(tasks.until, np.int64)[slots] if len(tasks) else slots
+        for kind, wanted in ((LEASE, TAKEN), (WAKE, DELAYED)):
+            chosen = np.flatnonzero(state == wanted)
+            chosen = chosen[np.argsort(until[chosen], kind="stable")]
+            self.timers.add_sorted(
+                kind, array("q", until[chosen].tobytes()), array("q", ids[chosen].tobytes())
+            )
+        for task in np.sort(ids[state == READY]).tolist():
+            self.enter(task)
+
+    def start_anew(self) -> None:
+        """The state was changed as a whole, or the driver's settings were: order and timers are made again."""
+        state = self.state
+        self.facts = {task: facts for task, facts in self.facts.items() if task in state.open.index}
+        self.timers, self.sleeping, self.listed = Timers(), TaskSet(), set()
+        self.kind = find_driver(state.settings.driver)
+        self.driver = self.kind.make(state.settings)
+        self.scanned = state.floor
+        self.resume_open(self.facts)
+        self.grow(self.end)
+
+    def state_name(self, task: int) -> str:
+        """What a task of this group is now."""
+        slot = self.state.open.index.get(task)
+        if slot is not None:
+            return NAMES[self.state.open.state[slot]]
+        if not self.state.is_untouched(task):
+            return "done"
+        return "delayed" if task in self.sleeping else "ready"
+
+    def deadline(self, ttr_us: int) -> int:
+        """Of a task that is taken now: rounded up, so that nobody has less time than was promised."""
+        return -(-(self.now_us + ttr_us) // _GRAIN_US) * _GRAIN_US
+
+    # Which is next ------------------------------------------------------------------------------------
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return state_counts(self.state, self.end, self.sleeping.count)
+
+    @property
+    def ready(self) -> int:
+        """How many tasks could be taken, but for keys and rates."""
+        return self.state.open.by_state[READY] + self.state.untouched(self.end) - self.sleeping.count
+
+    def choose(self, most: int, keys: Collection[bytes] | None) -> list[TaskRun]:
+        """The next tasks, out of the driver. Whoever gets them takes them, or puts them back."""
+        found: list[TaskRun] = []
+        while most > 0:
+            runs = self.driver.take(most, keys, self.now_us, self._comes_out)
+            if not runs:
+                break
+            parts = [part for run in runs for part in self.still_ready(*run)]
+            for at, (first, count) in enumerate(parts):
+                if self._is_last_attempt(
+                    first
+                ):  # alone, so that nothing else suffers if the worker dies of it
+                    self.put_back(parts[at:] if found else parts[at + 1 :])
+                    return found or [(first, count)]
+                found.append((first, count))
+                most -= count
+        return found
+
+    def is_ready(self, task: int) -> bool:
+        """Whether a task can be taken, but for its key."""
+        slot = self.state.open.index.get(task)
+        if slot is None:
+            return self.state.is_untouched(task) and task not in self.sleeping
+        return self.state.open.state[slot] == READY
+
+    def _comes_out(self, task: int) -> bool:
+        """The driver has this task no more, and asks whether to hand it out."""
+        self.listed.discard(task)
+        return self.is_ready(task)
+
+    def still_ready(self, first: int, count: int) -> Iterator[TaskRun]:
+        """Those of the tasks that the driver handed out which are ready; it is told of the others."""
+        state = self.state
+        if (
+            first >= state.floor
+            and state.ahead.has_none(first, count)
+            and self.sleeping.has_none(first, count)
+        ):
+            yield first, count
+            return
+        for task in range(first, first + count):
+            self.listed.discard(task)
+            if self.is_ready(task):
+                yield task, 1
+            else:
+                self.driver.free(task)
+
+    def _is_last_attempt(self, task: int) -> bool:
+        most = self.state.settings.max_attempts
+        slot = self.state.open.index.get(task) if most is not None else None
+        if slot is None or most is None:
+            return False
+        failures = self.state.open.failures[slot]
+        return failures > 0 and failures >= most - 1
+
+    def put_back(self, runs: Sequence[TaskRun]) -> None:
+        """Tasks that were chosen and not taken."""
+        for first, count in runs:
+            for start, some in list(self.still_ready(first, count)):
+                for task in range(start, start + some):
+                    self.driver.free(task)
+                    if task in self.state.open.index:
+                        self.enter(task)
+                if start not in self.state.open.index:
+                    self._ready_run(start, some)
+
+
+def _equal_runs(times: Sequence[int], facts: Sequence[TaskFacts | None] | None) -> Iterator[TaskRun]:
+    """Runs (start, end) of elements that were pushed at one time and say nothing; each other element is its own."""
+    start = 0
+    for at in range(1, len(times) + 1):
+        if (
+            at == len(times)
+            or times[at] != times[start]
+            or (facts is not None and (facts[at] is not None or facts[start] is not None))
+        ):
+            yield start, at
+            start = at

@@ -1,0 +1,276 @@
+"""One group on this node: its state at work, its ledger, and the callers that wait for tasks.
+
+A take that finds nothing waits in line. Whatever makes a task ready wakes the first in line, which takes for itself and
+wakes the next one: a caller that is gone meanwhile passes its turn on, so no task is given to nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+from coldstore.layout import ledger as events
+from coldstore.shared.clock import Clock
+from coldstore.shared.errors import JjqError
+from hotstore.groups.drivers import TTL
+from hotstore.groups.group import GroupState
+from hotstore.groups.keyed import TaskRun
+from hotstore.groups.ledger import LedgerRow
+from hotstore.groups.live_group import Handed, LiveGroup
+from hotstore.groups.open_tasks import READY, TAKEN
+from hotstore.groups.values import GroupInfo, GroupStatistics, Take, TakenTasks
+from hotstore.port import Resolved
+from hotstore.queue.queue import HotQueue
+from hotstore.work.elements import TaskElements, pushed_times
+from hotstore.work.ledger_writer import LAZY_SECONDS, Flush, LedgerWriter
+from hotstore.write.committer import Committer
+
+
+class WorkGroup:
+    """`live` is the state; it is replaced when the group is loaded anew."""
+
+    def __init__(
+        self,
+        queue: HotQueue,
+        ledger: HotQueue,
+        name: str,
+        state: GroupState,
+        elements: TaskElements,
+        committer: Committer,
+        clock: Clock,
+        on_failed: Callable[[WorkGroup, Exception], None],
+        lazy_seconds: float = LAZY_SECONDS,
+    ) -> None:
+        self.queue = queue
+        self.ledger = ledger
+        self.name = name
+        self.id = f"{queue.name}/{name}"
+        self.elements = elements
+        self._clock = clock
+        self.live = LiveGroup(state, queue.next)
+        self.live.now_us = clock.now_us()
+        self.writer = LedgerWriter(
+            ledger, self.live.outbox, committer, lambda error: on_failed(self, error), lazy_seconds
+        )
+        self.line: deque[asyncio.Future[None]] = deque()  # takes that wait
+        self._woken = 0  # takes that were told to look, and have not looked yet
+        self.pushes: deque[asyncio.Future[None]] = deque()  # that wait until a task is done
+        self.kept_rows = 0  # of the ledger, that the newest snapshot has, if this node has put it
+        self.refusal: JjqError | None = None  # why verbs are refused: the group leaves
+        self.due_us: int | None = None  # when the desk looks at it again
+
+    async def prepare(self) -> None:
+        """After a load: what the elements of the open tasks say."""
+        live = self.live
+        if live.kind.looks:
+            facts = await self.elements.facts(sorted(live.state.open.index), live.kind.uses)
+            live.resume_open(*facts)
+        else:
+            live.resume_open({})
+        live.grow(self.queue.next)
+
+    def advance(self) -> LiveGroup:
+        """Do what is due by now, and look at elements that are in memory; before every verb."""
+        live = self.live
+        live.advance(self._clock.now_us())
+        if live.end < self.queue.next or live.scanned < live.end:
+            self.elements.look_at_hand(live)
+        return live
+
+    async def look(self) -> None:
+        """Look at all elements that the driver must know, also those that must be loaded."""
+        live = self.advance()
+        if live.scanned < live.end:
+            await self.elements.look(live)
+            self.advance()
+
+    def release_unknown(self, is_known: Callable[[str], bool]) -> dict[str, int]:
+        """After a start: give back what was taken by sessions that nobody knows; the others, with their ttr."""
+        live, tasks = self.live, self.live.state.open
+        live.now_us = max(live.now_us, self._clock.now_us())
+        waiting: dict[str, int] = {}
+        orphaned: set[int] = set()
+        for holder in tasks.taking():
+            session = tasks.holders.pairs[holder][0]
+            ttr = live.state.sessions.get(session)
+            if is_known(session):
+                continue
+            if ttr:
+                waiting[session] = ttr
+            else:
+                orphaned.add(holder)
+        for task in tasks.held_by(orphaned) if orphaned else ():
+            live.give_back(task, events.ORPHAN)
+        return waiting
+
+    # Takes ------------------------------------------------------------------------------------------
+
+    def is_leaving(self) -> bool:
+        """Whether the queue is about to leave this node: nothing may be changed any more."""
+        return self.refusal is not None
+
+    def share(self, most: int) -> int:
+        """What one take may have while others wait: what is there is divided among all."""
+        waiting = len(self.line) + self._woken
+        return most if not waiting else max(1, min(most, -(-self.live.ready // (waiting + 1))))
+
+    async def take(self, take: Take, keys: Collection[bytes] | None) -> tuple[TakenTasks, Flush | None]:
+        """Tasks that are ready now, perhaps none; and the write that they ride with."""
+        live = self.advance()
+        if live.scanned < live.end:
+            await self.look()
+            live = self.live
+        while not live.state.paused and not self.is_leaving():
+            runs = live.choose(self.share(take.max), keys)
+            if not runs:
+                break
+            fetched = self.elements.fetch_at_hand(runs)
+            if fetched is None:
+                fetched = await self._fetch(live, runs)
+                if self.is_leaving():
+                    break
+                live.advance(self._clock.now_us())
+                still = [part for run in fetched.runs for part in live.still_ready(*run)]
+                if still != fetched.runs:  # something happened to them while they were loaded
+                    live.put_back([*still, *fetched.left])
+                    continue
+            if fetched.left:
+                live.put_back(fetched.left)
+            pushed = pushed_times(fetched.batch) if TTL in live.kind.uses else None
+            handed = live.take(fetched.runs, pushed, take.session, take.worker, take.ttr)
+            if handed.ids:
+                return self._answer(fetched.batch, fetched.runs, handed), self._ride(take.stage)
+        return TakenTasks(self.elements.none(), [], [], []), None
+
+    async def _fetch(self, live: LiveGroup, runs: list[TaskRun]) -> Any:
+        """Load elements; if that fails, or the caller goes away, the tasks are put back."""
+        try:
+            return await self.elements.fetch(runs)
+        except BaseException:
+            live.put_back(runs)
+            self.wake()
+            raise
+
+    def _answer(self, batch: Any, runs: list[TaskRun], handed: Handed) -> TakenTasks:
+        if len(handed.ids) < batch.num_rows:  # some had expired
+            ids = [task for first, count in runs for task in range(first, first + count)]
+            there = set(handed.ids)
+            batch = batch.take([at for at, task in enumerate(ids) if task in there])
+        return TakenTasks(batch, handed.attempts, handed.deadlines, handed.priorities, handed.ids)
+
+    def _ride(self, stage: str) -> Flush | None:
+        if stage == "ready":
+            self.writer.flush_soon()
+            return None
+        return self.writer.flush()
+
+    async def wait_in_line(self, seconds: float) -> bool:
+        """Wait until there may be a task; False: the time is over."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.line.append(turn)
+        try:
+            async with asyncio.timeout(seconds):
+                await turn
+        except TimeoutError:
+            if turn.cancelled():
+                self._leave_line(turn)
+                return False
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                self._leave_line(turn)
+            elif turn.exception() is None:
+                self._woken -= 1
+                self.wake()  # the turn was this caller's, who is gone
+            raise
+        self._woken -= 1
+        return True
+
+    def _leave_line(self, turn: asyncio.Future[None]) -> None:
+        with suppress(ValueError):  # who was to be woken may have been passed over already
+            self.line.remove(turn)
+
+    def wake(self) -> None:
+        """Let the first in line look, if there may be something for it."""
+        while self.line and self.live.ready > 0 and not self.live.state.paused:
+            turn = self.line.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                self._woken += 1
+                return
+
+    def wake_pushes(self) -> None:
+        """There may be room for more tasks."""
+        while self.pushes:
+            turn = self.pushes.popleft()
+            if not turn.done():
+                turn.set_result(None)
+
+    def end_line(self, error: JjqError) -> None:
+        """Nothing comes any more: those who wait are told why."""
+        self.wake_pushes()
+        while self.line:
+            turn = self.line.popleft()
+            if not turn.done():
+                turn.set_exception(error)
+
+    def grown(self) -> bool:
+        """The queue has new elements. False: nobody waits for them, but the driver should look at them soon."""
+        if self.line:
+            self.advance()
+            self.wake()
+            return True
+        return not self.live.kind.looks
+
+    # Others -----------------------------------------------------------------------------------------
+
+    def note_session(self, session: str, ttr: float) -> None:
+        """A session that is attached takes: its ttr must be known after a restart."""
+        milliseconds = round(ttr * 1_000)
+        if self.live.state.sessions.get(session) != milliseconds:
+            self.live.note(LedgerRow(0, 0, events.SESSION, None, milliseconds, None, session))
+
+    def history(self, start: int | None = None, end: int | None = None) -> AsyncIterator[pa.RecordBatch]:
+        """The ledger so far, or some rows of it."""
+        first = self.ledger.first if start is None else start
+        return self.elements.reading.read(self.ledger, first, self.ledger.next if end is None else end)
+
+    def statistics(self) -> GroupStatistics:
+        live = self.advance()
+        state = live.state
+        calls = {**dict.fromkeys(events.TASK_EVENTS, 0), **state.calls, "put": live.end - state.first}
+        tasks = state.open
+        taken = min((tasks.since[tasks.index[task]] for task in tasks.of_state(TAKEN)), default=live.now_us)
+        return GroupStatistics(
+            live.counts, calls, self._oldest_ready(live), max(0.0, (live.now_us - taken) / 1_000_000)
+        )
+
+    def _oldest_ready(self, live: LiveGroup) -> float:
+        """How long ago the oldest ready task was pushed, as far as that is known without loading a block."""
+        if live.ready <= 0:
+            return 0.0
+        opened = list(live.state.open.of_state(READY))
+        oldest = min([*opened, live.state.floor])
+        pushed_us = self.elements.pushed_us(oldest)
+        return 0.0 if pushed_us is None else max(0.0, (live.now_us - pushed_us) / 1_000_000)
+
+    def info(self, resolved: Resolved | None = None) -> GroupInfo:
+        live = self.advance()
+        state = live.state
+        return GroupInfo(
+            id=self.id,
+            name=self.name,
+            queue=self.queue.name,
+            settings=state.settings,
+            start=state.start,
+            first=state.first,
+            created_us=state.created_us,
+            paused=state.paused,
+            waiting=len(self.line),
+            tasks=live.counts,
+            resolved=resolved,
+        )

@@ -1,0 +1,172 @@
+"""Worker groups: what was acked is done, once and for good; what was not is handed out until it is.
+
+Each queue of a history has at most one group, so a place names a task. A take that was not durable may be forgotten
+by a crash, and its attempt is given out again. So what rests on attempts is judged by durable takes.
+
+    task-again       a task was handed out after its ack had been answered
+    task-twice       two durable takes got the same task in the same attempt
+    late-ack         an ack was accepted although a later attempt had been handed out, durably, before it was asked for
+    task-early       a task was handed out before the delay of its nack or release was over
+    task-stuck       in the end a task is not done, although everything was worked on
+    task-ledger      the ledger does not say what clients were told: an ack, or a durable take, is missing, or a task
+                     was done twice
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from coldstore.layout import ledger
+from tests.faults.checker.finding import Finding, found
+from tests.faults.table import NONE, OFFSET_BITS, Bools, Ints, Table, match
+
+_ATTEMPT_BITS = 16
+_ENDS = (ledger.ACK, ledger.DELETE, ledger.EXPIRE)  # the events that the clients of a run can end a task with
+_EVER = 1 << 62
+
+
+def _first_time(table: Table, rows: Ints, times: Ints) -> tuple[Ints, Ints]:
+    """Each task of these rows once, sorted, with the earliest of its times."""
+    places = table.tasks.place[rows]
+    order = np.lexsort((times, places))
+    unique, at = np.unique(places[order], return_index=True)
+    return unique, times[order][at]
+
+
+def _acks(table: Table) -> Ints:
+    """The rows of acks that were accepted."""
+    rows = table.tasks.of(table, "ack")
+    return rows[table.tasks.refused[rows] == 0]
+
+
+def _durable(table: Table) -> Ints:
+    rows = table.tasks.of(table, "take")
+    return rows[table.ops.durable[table.tasks.op[rows]] == 1]
+
+
+def again(table: Table) -> list[Finding]:
+    """An ack that was answered is the end of a task."""
+    acks, takes = _acks(table), table.tasks.of(table, "take")
+    acked, since = _first_time(table, acks, table.ops.t1[table.tasks.op[acks]])
+    at = match(acked, table.tasks.place[takes])
+    late = (at != NONE) & (table.ops.t0[table.tasks.op[takes]] > np.append(since, _EVER)[at])
+    return found("task-again", takes[late], _named(table, "was handed out after its ack"))
+
+
+def twice(table: Table) -> list[Finding]:
+    """One attempt, one take."""
+    rows = _durable(table)
+    receipts = _receipts(table, rows)
+    order = np.argsort(receipts, kind="stable")
+    same = receipts[order][1:] == receipts[order][:-1]
+    return found("task-twice", rows[order][1:][same], _named(table, "was handed out twice"))
+
+
+def late_ack(table: Table) -> list[Finding]:
+    """The attempt of an ack is the last one that had been handed out when the ack was asked for."""
+    takes, acks = _durable(table), _acks(table)
+    ops, tasks = table.ops, table.tasks
+    wrong = []
+    takes = takes[np.argsort(tasks.place[takes], kind="stable")]
+    places = tasks.place[takes]
+    left, right = (np.searchsorted(places, tasks.place[acks], side=side) for side in ("left", "right"))
+    for row, begin, end in zip(acks.tolist(), left.tolist(), right.tolist(), strict=True):
+        known = takes[begin:end]
+        later = tasks.attempt[known] > tasks.attempt[row]
+        if (later & (ops.t1[tasks.op[known]] < ops.t0[tasks.op[row]])).any():
+            wrong.append(row)
+    return found("late-ack", np.array(wrong, np.int64), _named(table, "was acked after a later attempt"))
+
+
+def early(table: Table) -> list[Finding]:
+    """A delay is over before the task comes again. Not judged where clocks jumped."""
+    ops, tasks = table.ops, table.tasks
+    if len(ops.where("skewed")):
+        return []
+    rows = tasks.of(table, "nack", "release")
+    rows = rows[(tasks.refused[rows] == 0) & (ops.delay[tasks.op[rows]] > 0)]
+    takes = tasks.of(table, "take")
+    order = np.argsort(_receipts(table, takes), kind="stable")
+    following = _receipts(table, rows) + 1  # the next attempt of the same task
+    at = match(_receipts(table, takes)[order], following)
+    known = at != NONE
+    taken = takes[order][at[known]]
+    until = ops.t0[tasks.op[rows[known]]] + ops.delay[tasks.op[rows[known]]]
+    soon = ops.t1[tasks.op[taken]] < until
+    return found("task-early", taken[soon], _named(table, "was handed out before its delay was over"))
+
+
+def stuck(table: Table) -> list[Finding]:
+    """In the end every element that the log has is a task that is done. Of a damaged log nothing can be said, nor where
+    clocks jumped: timers of tasks go by the wall clock, so one that was set in the future ends there (docs/work.md)."""
+    ops = table.ops
+    if len(ops.where("skewed")):
+        return []
+    done = ops.where("worked")
+    done = done[~np.isin(ops.queue[done], table.unreadable[0] >> OFFSET_BITS)]
+    places, _ = table.final
+    ends = np.bincount(places >> OFFSET_BITS, minlength=len(table.queues))
+    wrong = (ops.open[done] != 0) | (ops.done[done] != ends[ops.queue[done]])
+    return found(
+        "task-stuck",
+        done[wrong],
+        lambda op: (
+            f"{table.queues[ops.queue[op]]}: {ops.open[op]} tasks are open and {ops.done[op]} done of "
+            f"{ends[ops.queue[op]]}"
+        ),
+    )
+
+
+def in_ledger(table: Table) -> list[Finding]:
+    """Every ack that was accepted is there, every durable take too, and no task ends twice."""
+    tasks = table.tasks
+    rows = tasks.of(table, "ledger")
+    if not len(rows):
+        return []
+    read = np.unique(tasks.place[rows] >> OFFSET_BITS)
+    ended, ended_rows = _spread(table, rows[_is(table, rows, *_ENDS)])
+    taken = _spread_receipts(table, rows[_is(table, rows, ledger.TAKE)])
+    order = np.argsort(ended, kind="stable")
+    double = ended_rows[order][1:][ended[order][1:] == ended[order][:-1]]
+    acked, durable = _acks(table), _durable(table)
+    acked = acked[np.isin(tasks.place[acked] >> OFFSET_BITS, read)]
+    durable = durable[np.isin(tasks.place[durable] >> OFFSET_BITS, read)]
+    unknown = acked[~np.isin(tasks.place[acked], ended)]
+    forgotten = durable[~np.isin(_receipts(table, durable), taken)]
+    return [
+        *found("task-ledger", double, _named(table, "is done twice by the ledger")),
+        *found("task-ledger", unknown, _named(table, "was acked, and the ledger has no end of it")),
+        *found("task-ledger", forgotten, _named(table, "was taken, and the ledger has no take of it")),
+    ]
+
+
+def _named(table: Table, what: str) -> Callable[[int], str]:
+    """Tells of a row of tasks."""
+    return lambda row: (
+        f"{table.name(int(table.tasks.place[row]))}, attempt {table.tasks.attempt[row]}, {what}"
+    )
+
+
+def _receipts(table: Table, rows: Ints) -> Ints:
+    """Task and attempt in one number. The bits of the queue move up, so histories have few queues."""
+    return (table.tasks.place[rows] << _ATTEMPT_BITS) | table.tasks.attempt[rows]
+
+
+def _is(table: Table, rows: Ints, *events: str) -> Bools:
+    return np.isin(table.tasks.event[rows], [ledger.EVENTS.index(event) for event in events])
+
+
+def _spread(table: Table, rows: Ints) -> tuple[Ints, Ints]:
+    """The tasks of these rows of a ledger, one by one, and the row of each."""
+    counts = table.tasks.count[rows]
+    starts = np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(table.tasks.place[rows], counts) + np.arange(counts.sum()) - starts, np.repeat(
+        rows, counts
+    )
+
+
+def _spread_receipts(table: Table, rows: Ints) -> Ints:
+    places, mine = _spread(table, rows)
+    return (places << _ATTEMPT_BITS) | table.tasks.attempt[mine]

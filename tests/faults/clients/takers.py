@@ -1,0 +1,101 @@
+"""Workers of a group: they take, and ack, nack, release, bury, kick or forget what they took."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jjq.v1 import jjq_pb2 as pb
+from tests.faults.clients.worker import Worker
+from tests.faults.history import Operation
+from tests.faults.values import read_value
+
+GROUP = "work"  # of every queue
+TTR_SECONDS = 0.5  # that a task may be held: a worker that forgets one gets it back soon
+ACK_TRIES = 6
+DELAYS = (None, 0.1, 0.5)
+
+Task = tuple[int, int]  # id and attempt
+
+
+class Taker(Worker):
+    """Takes durably or not, and does with each batch what the dice say."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._left: list[Task] = []  # taken, and forgotten
+        self._batches = 0
+
+    @property
+    def group(self) -> str:
+        return f"{self.queue}/{GROUP}"
+
+    async def once(self) -> None:
+        tasks = await self._take()
+        if not tasks:
+            await self.pause()
+            return
+        if {id for id, _ in tasks} & {id for id, _ in self._left}:
+            # Their time was over, and they are another attempt by now: the ack of the earlier one must be refused
+            await self._change("ack", self._left)
+            self._left = []
+            await self._change("ack", tasks)
+            return
+        self._batches += 1
+        fate = self.dice(10) if self._batches > 1 else 9  # so that every run has one that is forgotten
+        if fate < 6:
+            await self._change("ack", tasks)
+        elif fate == 6:
+            await self._change("nack", tasks, delay=DELAYS[self.dice(len(DELAYS))])
+        elif fate == 7:
+            await self._change("release", tasks, delay=DELAYS[self.dice(len(DELAYS))])
+        elif fate == 8:
+            await self._change("bury", tasks)
+            await self._change("kick", tasks)
+        else:
+            self._left = tasks
+
+    async def _take(self) -> list[Task]:
+        durable = self.dice(2) == 0 or bool(self._left)
+        op = self.pen.invoke("take", self.queue, durable=durable)
+        request = pb.TakeRequest(
+            group=self.group, max=1 + self.dice(20), wait_seconds=0.1, session=f"w{self.number}",
+            stage=pb.STAGE_SYNCED if durable else pb.STAGE_READY,
+        )  # fmt: skip
+        reply = await self.call(op, self.stub.Take, request)
+        return [] if reply is None else taken(op, reply)
+
+    async def _change(self, verb: str, tasks: list[Task], delay: float | None = None) -> None:
+        """An ack is repeated until its outcome is known; the others are tried once."""
+        request = changing(self.group, verb, tasks, f"w{self.number}")
+        fields: dict[str, Any] = {"tasks": [id for id, _ in tasks], "attempts": [a for _, a in tasks]}
+        if delay is not None:
+            request.delay = delay
+            fields["delay"] = round(delay * 1e9)
+        op = self.pen.invoke(verb, self.queue, **fields)
+        reply = await self.repeat(op, self.stub.ChangeTasks, request, ACK_TRIES if verb == "ack" else 1)
+        if reply is not None:
+            op.ok(refused=refused(reply))
+
+
+def taken(op: Operation, reply: pb.TakeResponse) -> list[Task]:
+    """Write down what a take was given."""
+    elements = list(reply.elements.elements)
+    ids, attempts = [element.offset for element in elements], list(reply.attempts)
+    op.ok(
+        position=ids[0] if ids else 0, tasks=ids, attempts=attempts, offsets=ids,
+        values=[read_value(element.value) for element in elements],
+    )  # fmt: skip
+    return list(zip(ids, attempts, strict=True))
+
+
+def changing(group: str, verb: str, tasks: list[Task], session: str) -> pb.ChangeTasksRequest:
+    """The request for a change of these tasks."""
+    return pb.ChangeTasksRequest(
+        group=group, verb=f"TASK_VERB_{verb.upper()}", session=session,
+        ids=[id for id, _ in tasks], attempts=[attempt for _, attempt in tasks],
+    )  # fmt: skip
+
+
+def refused(reply: pb.ChangeTasksResponse) -> list[int]:
+    """The tasks that were not changed; also those that an earlier attempt of this request may have changed."""
+    return [error.id for error in reply.errors]

@@ -1,0 +1,1 @@
+"""Worker groups through the public client, the wire and the command line."""

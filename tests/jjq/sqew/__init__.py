@@ -1,0 +1,1 @@
+"""Sqew's interface: its own tests, redone from outside, and what jjq adds."""

@@ -1,0 +1,1 @@
+"""SQL over queues: what a query may say, what it sees, and what it cannot do."""

@@ -1,0 +1,1 @@
+"""Traces: spans of a server, and the trace context that elements carry."""
