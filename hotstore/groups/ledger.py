@@ -71,6 +71,11 @@ class LedgerRows:
         rows.append(row)
         counts.append(row[1])
 
+    def clear(self) -> None:
+        """Forget all rows."""
+        self.rows.clear()
+        self._counts.clear()
+
     def take(self, most_bytes: int) -> list[LedgerRow]:
         """The rows, or as many of the first ones as have about so many bytes; they are not here any more."""
         rows, at = self.rows, len(self.rows)

@@ -106,13 +106,16 @@ class HotQueue:
 
     # The writer ---------------------------------------------------------------------------------
 
-    def assign(self, entry: PushEntry) -> None:
-        """Give an entry its offsets, or the reason why it gets none."""
+    def assign(self, entry: PushEntry, *, accepted: bool = False) -> None:
+        """Give an entry its offsets, or the reason why it gets none.
+
+        `accepted`: another entry of this group stands for it, and was prepared before the queue began to leave.
+        """
         staged = self._staged
         stage = staged[-1] if staged and staged[-1].group == self._committer.forming else self._begin_stage()
         stage.entries.append(entry)
         try:
-            if self.state.refusal is not None:
+            if self.state.refusal is not None and not accepted:
                 raise self.state.refusal.with_traceback(None)
             if entry.producer is not None:
                 entry.twin = self._twin(entry, entry.producer)

@@ -39,14 +39,15 @@ class Completion:
 
     def prepare(self) -> None:
         group = self._group
+        barred = (queue.state.refusal for queue in self._queues if queue.state.refusal is not None)
+        blocked = group.refusal or group.writer.refusal or next(barred, None)
+        if blocked is not None:
+            self._answer_error(blocked.with_traceback(None))
+            return
         live = group.advance()
         changes = TaskChanges(live, self._change, self._spread)
         refusals = changes.refusals()
-        barred = (queue.state.refusal for queue in self._queues if queue.state.refusal is not None)
-        blocked = group.refusal or next(barred, None)
-        if blocked is not None:
-            self._answer_error(blocked.with_traceback(None))
-        elif refusals:
+        if refusals:
             self._outcomes = TaskOutcomes(0, refusals)
         else:
             self._outcomes = changes.apply()

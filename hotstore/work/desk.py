@@ -168,6 +168,10 @@ class WorkDesk:
             self.lazy_seconds,
         )  # fmt: skip
         await group.prepare()
+        if not (queue.state.is_open and ledger.state.is_open):
+            # It began to leave meanwhile, and `leave` did not know of this group: its rows would come too late.
+            elements.leave()
+            raise queue.state.refusal or Unavailable(f"queue {queue.name} is about to leave: ask again")
         if group.id in self._broken:
             self._broken.discard(group.id)
         else:

@@ -165,13 +165,29 @@ class LedgerWriter:
         """The group of this entry is being formed."""
         if flush is self._next:
             self._next, self._last = None, flush
-        if self._outbox.rows:
+        if self.refusal is not None:
+            flush.end(self.refusal)
+        elif self._outbox.rows:
             self.committer.touch(self)
 
     def form_whole(self) -> None:
-        """Called by an entry that is being prepared: all rows so far must be in this group, however many they are."""
+        """Called by an entry that is being prepared: all rows so far must be in this group, however many they are.
+
+        Only if there is no `refusal`.
+        """
         self._whole = True
         self.committer.touch(self)
+
+    @property
+    def refusal(self) -> Exception | None:
+        """Why no row may be written any more: rows before it were lost, or the journal says that the queue leaves.
+
+        A verb that waited for something while its queue left makes rows that come too late. Nobody was told that they
+        are durable, so they are dropped, and the next owner goes by what the ledger has.
+        """
+        if self._failed is None and self.ledger.state.refusal is not None:
+            self.fail(self.ledger.state.refusal)
+        return self._failed
 
     def records(self) -> list[Record]:
         """The rows as one push of the ledger, in the group that is being formed."""
@@ -183,7 +199,7 @@ class LedgerWriter:
             asyncio.get_running_loop().call_soon(self._go_on, self._last.hand_over())
         ledger = self.ledger
         entry = PushEntry(ledger, Push(ledger.name, encode_rows(rows)))
-        ledger.assign(entry)
+        ledger.assign(entry, accepted=True)
         check(entry.error is None, f"ledger {ledger.name} refused rows of its group: {entry.error}")
         if self.capture is not None and not self._outbox.rows:
             # Now, and only now, the state is that of a row of the ledger: nothing is folded that has no offset.
@@ -204,6 +220,7 @@ class LedgerWriter:
         if self._failed is not None:
             return
         self._failed = error
+        self._outbox.clear()
         self.stop()
         if self._next is not None:
             self._next.end(error)

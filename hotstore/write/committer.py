@@ -10,7 +10,7 @@ durable, or failed. A rejection that rests on what is in the group is settled wi
 A write that failed for lack of space was refused before a byte of it was written: its entries fail
 for certain. Any other failure poisons the journal: the outcome of the group is unknown, and
 everything after it, in flight or not, is refused until the process starts anew, since a second fsync
-proves nothing.
+proves nothing. So does a fault of ours while a group is formed: going on could leave a hole in a queue.
 
 A small group is written on the event loop itself while the disk is quick: handing it to a thread and
 back costs as much as the write. A disk that stalls gets its thread until it is quick again (disk_pace.py), and
@@ -21,6 +21,7 @@ for the loop to come round. After `_ALONE` immediate writes, the committer yield
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -33,6 +34,8 @@ from coldstore.shared.limits import KIB
 from hotstore.journal.port import Journal, Poisoned, Record
 from hotstore.write.disk_pace import DiskPace
 from hotstore.write.in_flight import Entry, Group, GroupsInFlight
+
+log = logging.getLogger("jjq.hotstore")
 
 T = TypeVar("T")
 
@@ -196,15 +199,19 @@ class Committer:
 
     def _commit_group(self) -> None:
         looked = not self._alone
-        group = self._form()
+        self.forming += 1
+        group = Group(self.forming, [], 0)
+        try:
+            records = self._form(group)
+        except Exception as fault:  # a fault of ours: offsets may be given out that no record has
+            log.exception("a group commit could not be formed")
+            self._sources.clear()
+            self._fail(group, Poisoned(f"a group commit could not be formed: {fault!r}"))
+            return
         alone = len(group.entries) == 1 and not self._crowded
         self._crowded = False
         if looked or not alone:
             self._alone = _ALONE if alone else 0
-        if not self._several:
-            self.chapter = self._journal.chapter(group.bytes + _FRAME_BYTES * (len(group.entries) + 8))
-        records = [record for source in list(self._sources) for record in source.records()]
-        self._sources.clear()
         notify, self._notify_written = self._notify_written, False
         if self._several:
             self._send(group, records, notify)
@@ -226,16 +233,20 @@ class Committer:
         self._busy = False
         self._settle(group)
 
-    def _form(self) -> Group:
-        self.forming += 1
-        entries: list[Entry] = []
-        size = 0
+    def _form(self, group: Group) -> list[Record]:
+        """Prepare what waits, as much as fits one group. Returns its records."""
+        entries, size = group.entries, 0
         while self._inbox and (not entries or size + self._inbox[0].bytes <= self._group_bytes_max):
             entry = self._inbox.popleft()
-            entry.prepare()
             entries.append(entry)
+            entry.prepare()
             size += entry.bytes
-        return Group(self.forming, entries, size)
+        group.bytes = size
+        if not self._several:
+            self.chapter = self._journal.chapter(size + _FRAME_BYTES * (len(entries) + 8))
+        records = [record for source in list(self._sources) for record in source.records()]
+        self._sources.clear()
+        return records
 
     def _send(self, group: Group, records: list[Record], notify: bool) -> None:
         """Into the journal behind other groups; rejections rest on those, and are told after them."""

@@ -150,9 +150,12 @@ class Reader:
                 return
 
     async def work_off(self, queue: str, seconds: float) -> None:
-        """Take and ack until no task of the queue's group is open, and write down its ledger."""
+        """Take and ack until no task of the queue's group is open, and write down its ledger.
+
+        It gives up after so many seconds in which no task was done: a busy machine is slow, and loses nothing.
+        """
         group = f"{queue}/{GROUP}"
-        deadline = self._clock.monotonic() + seconds
+        done, deadline = -1, 0.0
         while True:
             try:
                 await self.answered(lambda: self.stub.KickTasks(pb.KickTasksRequest(group=group, count=PAGE)))
@@ -166,7 +169,10 @@ class Reader:
                 if error.code() is not _LOSS:
                     raise
                 return  # the last reading tells of it
-            if not counts["total"] or self._clock.monotonic() > deadline:
+            now = self._clock.monotonic()
+            if counts["done"] > done:
+                done, deadline = counts["done"], now + seconds
+            if not counts["total"] or now > deadline:
                 break
         self._pen.note("worked", queue, open=counts["total"], done=counts["done"])
         await self._read_ledger(queue)

@@ -46,7 +46,7 @@ REVIVE_SECONDS = (15.0, 60.0)  # alone, and among others: with a busy machine th
 PROGRESS_SECONDS = (15.0, 3.0)  # that clients get to go on, without and with a mistake
 MISTAKEN_SECONDS = 6.0  # that a queue of a server with a mistake gets
 SKEWED_SECONDS = 3.0
-WORK_SECONDS = 30.0  # that the last worker gets to finish all tasks of a queue
+WORK_SECONDS = 30.0  # that the last worker waits for another task to be done
 _PAUSE = threading.Event()
 
 
