@@ -47,6 +47,11 @@ class SingleFlight(Generic[K, T]):
     def __contains__(self, key: K) -> bool:
         return key in self._tasks
 
+    async def ended(self, chosen: Callable[[K], bool]) -> None:
+        """Wait until no work is under way for such a key, however it ends."""
+        while tasks := [task for key, task in self._tasks.items() if chosen(key)]:
+            await asyncio.wait(tasks)
+
     def __len__(self) -> int:
         """How many keys are being worked on."""
         return len(self._tasks)

@@ -57,14 +57,13 @@ class Departures:
             if queue.unsealed_bytes <= self._small_bytes:
                 break
             await self._sealer.seal(queue)
-        if not queue.state.is_open:
-            raise Fenced(f"queue {name} is being handed over already: ask again who serves it")
-        ledgers = [await self._registry.queue(each.name) for each in self._registry.ledgers_of(name)]
-        if not queue.state.is_open or not all(each.state.is_open for each in ledgers):
-            raise Fenced(f"queue {name} is being handed over already: ask again who serves it")
-        for each in (queue, *ledgers):
-            each.state.close()
+        for ledger in self._registry.ledgers_of(name):
+            await self._registry.queue(ledger.name)
+        await self._registry.opening.ended(lambda each: each == name)  # its ledgers may still be arriving
+        _check_open(name, queue)
+        queue.state.close()  # no ledger of it is opened from here on
         try:
+            ledgers = await self._close_ledgers(name)
             await self.end_groups(name, why)
             await commit_state(self._committer, lambda: _bar([queue, *ledgers], self._registry, why))
             failpoint.reach("move.intended")
@@ -76,9 +75,19 @@ class Departures:
             raise
         return queue, state_of(queue, self._registry)
 
+    async def _close_ledgers(self, name: str) -> list[HotQueue]:
+        """All ledgers of a queue that is closed, closed too."""
+        await self._registry.opening.ended(lambda each: each.startswith(f"{name}~"))
+        ledgers = self._registry.ledgers_of(name)
+        _check_open(name, *ledgers)
+        for each in ledgers:
+            each.state.close()
+        return ledgers
+
     async def stay(self, queue: HotQueue) -> None:
         """Serve it again."""
-        queues = [queue, *self._registry.ledgers_of(queue.name)]
+        ledgers = self._registry.ledgers_of(queue.name)
+        queues = [queue, *(each for each in ledgers if each.state.decision is not None)]
         for each in queues:
             each.state.stay()
             self._registry.changes.queues.add(each)
@@ -108,6 +117,11 @@ class Departures:
         """It cannot be known now whether the queue has left: the next request for it finds out."""
         for each in (queue, *self._registry.ledgers_of(queue.name)):
             each.state.doubt_owner()
+
+
+def _check_open(name: str, *queues: HotQueue) -> None:
+    if not all(each.state.is_open for each in queues):
+        raise Fenced(f"queue {name} is being handed over already: ask again who serves it")
 
 
 async def _no_groups(_queue: str, _why: JjqError) -> None:

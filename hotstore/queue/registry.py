@@ -57,7 +57,7 @@ class Registry:
         self._runner = runner
         self._clock = clock
         self._usage = usage
-        self._opening: SingleFlight[str, HotQueue] = SingleFlight()
+        self.opening: SingleFlight[str, HotQueue] = SingleFlight()
         self.queues: dict[str, HotQueue] = {}
         self.by_number: dict[int, HotQueue] = {}
         self.subscribers: dict[int, Subscriber] = {}
@@ -149,7 +149,7 @@ class Registry:
 
     def open_soon(self, name: str) -> asyncio.Task[HotQueue]:
         """Begin to open a queue, once however many ask."""
-        return self._opening.start(name, lambda: self._open(name), f"jjq-open-{name}")
+        return self.opening.start(name, lambda: self._open(name), f"jjq-open-{name}")
 
     async def expect(self, name: str) -> None:
         """The queue may soon become this node's: know its blocks by then, up to those that are yet to come."""
@@ -299,8 +299,11 @@ class Registry:
         return found
 
     async def _open(self, name: str) -> HotQueue:
-        while (known := self.queues.get(name)) is not None and known.state.decision:
-            await asyncio.shield(known.state.decision)  # soon it has left, or it stays
+        # A ledger leaves with the queue that its group works on: it is not opened while that one leaves.
+        worked_on, _ = ledger_parts(name) or (name, "")
+        while decision := self._decision(worked_on) or self._decision(name):
+            await asyncio.shield(decision)  # soon it has left, or it stays
+        known = self.queues.get(name)
         if known is not None and known.state.is_open:
             return known
         if known is not None and (known.state.phase is Phase.UNDECIDED or self.owners.doubts(known.epoch)):
@@ -319,6 +322,10 @@ class Registry:
         if queue is not None:
             return await self._reopened(queue, cold)
         return await self._arrived(claim, cold) if claim is not None else await self._open(name)
+
+    def _decision(self, name: str) -> asyncio.Future[None] | None:
+        queue = self.queues.get(name)
+        return None if queue is None else queue.state.decision
 
     def _look(self, name: str) -> ColdQueue:
         """In a worker thread: the queue in the cold store with all its blocks."""

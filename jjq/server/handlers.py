@@ -334,7 +334,12 @@ async def _abort(context: Context, code: grpc.StatusCode, text: str, trailers: A
 
 
 def _let_go(error: BaseException | None) -> None:
-    """Forget the frames in which an error arose: what they worked on may be large."""
-    while error is not None:
+    """Forget the frames in which an error arose: what they worked on may be large.
+
+    One error may be told to many, each of whom raises it anew while he handles another: such a chain can be a circle.
+    """
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
         error.__traceback__ = None
         error = error.__cause__ or error.__context__

@@ -56,6 +56,23 @@ async def test_keys_do_not_wait_for_one_another() -> None:
     assert await waiting == 1
 
 
+async def test_whoever_waits_for_the_end_of_some_work_waits_for_that_alone_and_is_told_no_failure() -> None:
+    loads: SingleFlight[str, int] = SingleFlight()
+    works = {"a~1": Work(), "a~2": Work(NotFound("gone")), "b": Work()}
+    tasks = [loads.start(key, work, "load") for key, work in works.items()]
+    ended = asyncio.create_task(loads.ended(lambda key: key.startswith("a~")))
+    works["a~1"].go.set()
+    await tasks[0]
+    await asyncio.sleep(0)
+    assert not ended.done()
+    works["a~2"].go.set()
+    await ended
+    assert "b" in loads
+    assert len(loads) == 1
+    works["b"].go.set()
+    await tasks[2]
+
+
 async def test_a_caller_that_is_cancelled_leaves_the_work_to_the_others() -> None:
     loads: SingleFlight[str, int] = SingleFlight()
     work = Work()

@@ -11,7 +11,9 @@ from coldstore.shared.errors import Fenced, Unavailable
 from coldstore.shared.push import Push
 from hotstore.groups.group import GroupState
 from hotstore.groups.values import TaskChange
+from hotstore.queue.owners import Claim
 from hotstore.queue.queue import HotQueue
+from hotstore.queue.state import Phase
 from hotstore.work.completion import Completion
 from hotstore.write.push import check_push
 from tests.hotstore.kit import World, push, read_all, turns
@@ -153,3 +155,78 @@ async def test_a_commit_that_cannot_be_formed_ends_the_store_and_leaves_no_hole(
         await push(world.store, "other", b"later")
     await world.restart()
     assert (await push(world.store, "other", b"first")).first_offset == 0
+
+
+class Hold:
+    """Holds an opening of a queue up at its claim."""
+
+    def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        self.reached, self.go_on = asyncio.Event(), asyncio.Event()
+        claim = world.engine.registry.owners.claim
+
+        async def slowly(asked: str) -> Claim:
+            if asked == name:
+                self.reached.set()
+                await self.go_on.wait()
+            return await claim(asked)
+
+        monkeypatch.setattr(world.engine.registry.owners, "claim", slowly)
+
+
+async def test_a_queue_whose_ledgers_are_still_arriving_leaves_with_all_of_them(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await working(world)
+    departures, registry = world.engine.departures, world.engine.registry
+    leaving, _ = await departures.begin("q", ELSEWHERE)
+    await departures.leave(leaving, ELSEWHERE)
+    # Given a queue that comes back, and whose ledger takes longer
+    registry.on_arrived = world.engine.work.arrived  # as in a cluster
+    hold = Hold(world, monkeypatch, "q~g")
+    coming = asyncio.create_task(registry.queue("q"))
+    await hold.reached.wait()
+    assert registry.queues["q"].state.is_open
+    # When it is to leave again meanwhile
+    begin = asyncio.create_task(departures.begin("q", ELSEWHERE))
+    await turns()
+    hold.go_on.set()
+    await coming
+    leaving, _ = await begin
+    # Then its ledger leaves with it
+    assert [each.state.phase for each in registry.ledgers_of("q")] == [Phase.LEAVING]
+    await departures.leave(leaving, ELSEWHERE)
+    assert registry.ledgers_of("q") == []
+    assert await states(world.store) == {"ready": 2}, "its worker is not known where the queue is now"
+
+
+async def test_a_group_is_not_created_while_its_queue_leaves(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await working(world)
+    leaving, _ = await world.engine.departures.begin("q", ELSEWHERE)
+    # When somebody creates another group, and opens its ledger
+    hold = Hold(world, monkeypatch, "q~other")
+    hold.go_on.set()
+    creating = asyncio.create_task(world.engine.registry.create("q~other", "ledger", None, None))
+    await turns()
+    assert not hold.reached.is_set()
+    assert [each.name for each in world.engine.registry.ledgers_of("q")] == ["q~g"]
+    # Then it is there as soon as the queue stays
+    await world.engine.departures.stay(leaving)
+    assert (await creating).state.is_open
+
+
+async def test_a_ledger_that_is_opened_when_its_queue_begins_to_leave_is_waited_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await working(world)
+    registry = world.engine.registry
+    hold = Hold(world, monkeypatch, "q~other")
+    creating = asyncio.create_task(registry.create("q~other", "ledger", None, None))
+    await hold.reached.wait()
+    begin = asyncio.create_task(world.engine.departures.begin("q", ELSEWHERE))
+    await turns()
+    assert not registry.queues["q"].state.is_open
+    hold.go_on.set()
+    await asyncio.gather(creating, begin)
+    assert [each.state.phase for each in registry.ledgers_of("q")] == [Phase.LEAVING, Phase.LEAVING]

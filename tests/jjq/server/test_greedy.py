@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 from coldstore.shared.batch import payload_schema
-from coldstore.shared.errors import InvalidInput
+from coldstore.shared.errors import InvalidInput, Unavailable
 from coldstore.shared.limits import BATCH_ELEMENTS_MAX, HEADERS_MAX, KIB, MIB
 from jjq.limits import REQUEST_BYTES_MAX
 from jjq.v1 import jjq_pb2 as pb
@@ -237,6 +237,20 @@ async def test_what_a_refused_request_held_is_let_go_at_once(fake: Served) -> No
         await until(lambda: kept[0]() is None)
     finally:
         gc.enable()
+
+
+async def test_an_error_whose_causes_are_a_circle_ends_its_call_and_not_the_server(fake: Served) -> None:
+    """A journal's failure is told to all who wait; some raise it from what it was the cause of."""
+    first, second = Unavailable("the journal failed"), Unavailable("the queue stays")
+    first.__cause__, second.__cause__ = second, first
+
+    async def fails(*_: object, **__: object) -> None:
+        raise first
+
+    fake.store.get_queue = fails
+    with pytest.raises(grpc.aio.AioRpcError) as refusal:
+        await fake.stub.GetQueue(pb.GetQueueRequest(name="orders"))
+    assert refusal.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
 async def test_a_server_gives_memory_back_and_a_healthy_client_goes_on(tmp_path: Path) -> None:
