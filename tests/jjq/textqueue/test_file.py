@@ -369,15 +369,17 @@ with TextQueue({str(path)!r}) as queue:
 def test_importing_it_is_quick_and_loads_nothing_large() -> None:
     program = (
         "import sys, time\nbegan = time.process_time()\nimport jjq.textqueue\n"
-        "print(time.process_time() - began, [m for m in ('pyarrow', 'grpc', 'duckdb', 'numpy') if m in sys.modules])"
+        "print(time.process_time() - began, *sys.modules)"
     )
     run = [sys.executable, "-c", program]
-    best = min(
-        subprocess.run(
-            run, check=True, cwd=ROOT, env=clean_environment(), capture_output=True, text=True
-        ).stdout
-        for _ in range(3)
+    runs = [
+        subprocess.run(run, check=True, cwd=ROOT, env=clean_environment(), capture_output=True, text=True)
+        for _ in range(3)  # the first one may compile
+    ]
+    loaded = {name.partition(".")[0] for name in runs[0].stdout.split()[1:]}
+    assert loaded.isdisjoint(("pyarrow", "grpc", "google", "duckdb", "numpy", "pandas", "pydantic", "boto3"))
+    assert loaded.isdisjoint(
+        ("asyncio", "dataclasses", "inspect", "json", "logging", "pathlib", "subprocess")
     )
-    seconds, loaded = best.split(" ", 1)
-    assert loaded.strip() == "[]"
-    assert float(seconds) < 0.03
+    assert loaded.isdisjoint(("sharding", "hotstore"))
+    assert min(float(done.stdout.split()[0]) for done in runs) < 0.03
