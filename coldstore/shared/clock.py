@@ -1,4 +1,4 @@
-"""Time, passed in: one real clock and one that tests move by hand.
+"""Time, passed in: one real clock, one that tests move by hand, and one that does not follow jumps of the wall clock.
 
 Wall time is for people: timestamps and ages. Order, fencing and leases never depend on it.
 """
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Protocol
+from typing import Final, Protocol
+
+_STEP_US: Final = 5_000  # a smaller difference is the time between two looks at clocks
 
 
 class Clock(Protocol):
@@ -66,3 +68,33 @@ class ManualClock:
         """Set the wall clock forward or back without time passing, as an operator or NTP does."""
         with self._lock:
             self._now_us += round(seconds * 1_000_000)
+
+
+class SteadyClock:
+    """Wall time at the start, and from then on the monotonic clock: a wall clock that is set does not change it.
+
+    `shift_us` is what the wall clock shows more than this one, as of the last `measure`. It is not 0 after the wall
+    clock was set, or the machine slept: the monotonic clock stands still then.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._base_us = clock.now_us() - round(clock.monotonic() * 1_000_000)
+        self.shift_us = 0
+
+    def now_us(self) -> int:
+        return self._base_us + round(self._clock.monotonic() * 1_000_000)
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        self._clock.sleep(seconds)
+
+    def measure(self) -> int:
+        """Look at the wall clock, too: the shift from now on."""
+        before = self.now_us()
+        shift_us = self._clock.now_us() - before
+        if abs(shift_us - self.shift_us) >= _STEP_US and self.now_us() - before < _STEP_US:
+            self.shift_us = shift_us
+        return self.shift_us

@@ -93,9 +93,17 @@ class LedgerRows:
         ]
 
 
-def encode_rows(rows: Sequence[LedgerRow]) -> pa.RecordBatch:
-    """The rows as a payload of the ledger. Every group commit makes one, often of a single row: so by hand."""
+def encode_rows(rows: Sequence[LedgerRow], shift_us: int = 0) -> pa.RecordBatch:
+    """The rows as a payload of the ledger. Every group commit makes one, often of a single row: so by hand.
+
+    What is stored is wall time, which is `shift_us` later than that of the group.
+    """
     count = len(rows)
+    if shift_us:
+        rows = [
+            row._replace(until=row.until and row.until + shift_us, expires=row.expires and row.expires + shift_us)
+            for row in rows
+        ]  # fmt: skip
     columns = [
         (_text_column if pa.types.is_string(field.type) else _number_column)(column, field.type)
         for column, field in zip(zip(*rows, strict=True), LEDGER_FIELDS, strict=True)

@@ -29,8 +29,8 @@ class Handed(NamedTuple):
 class LiveGroup(TaskOrder):
     """The steps that change a group. `advance` comes before each verb, with the time."""
 
-    def __init__(self, state: GroupState, end: int) -> None:
-        super().__init__(state, end)
+    def __init__(self, state: GroupState, end: int, now_us: int = 0, shift_us: int = 0) -> None:
+        super().__init__(state, end, now_us, shift_us)
         self.outbox = LedgerRows()
 
     def note(self, row: LedgerRow) -> None:
@@ -95,12 +95,12 @@ class LiveGroup(TaskOrder):
     def take(
         self,
         runs: Sequence[TaskRun],
-        pushed: Sequence[int] | None,
+        stamps: Sequence[int] | None,
         session: str,
         worker: str,
         ttr: float | None,
     ) -> Handed:
-        """Hand out chosen tasks; `pushed` has the times of their elements, if a ttl may have ended one."""
+        """Hand out chosen tasks; `stamps` are the times of their elements, if a ttl may have ended one."""
         handed = Handed([], [], [], [])
         at = 0
         for first, count in runs:
@@ -108,7 +108,7 @@ class LiveGroup(TaskOrder):
                 at += count
                 continue
             for task in range(first, first + count):
-                self._take_one(task, pushed[at] if pushed else 0, session, worker, ttr, handed)
+                self._take_one(task, stamps[at] if stamps else 0, session, worker, ttr, handed)
                 at += 1
         return handed
 
@@ -135,20 +135,20 @@ class LiveGroup(TaskOrder):
         return True
 
     def _take_one(
-        self, task: int, pushed_us: int, session: str, worker: str, ttr: float | None, handed: Handed
+        self, task: int, stamp_us: int, session: str, worker: str, ttr: float | None, handed: Handed
     ) -> None:
         state = self.state
         tasks, settings = state.open, state.settings
         slot = tasks.index.get(task)
         facts = self.facts.get(task, PLAIN) if self.facts else PLAIN
         if slot is None:
-            attempt, expires = 1, self.birth(pushed_us, facts)[1]
+            attempt, expires = 1, self.birth(self.pushes.of(task, stamp_us), facts)[1]
             priority = self.priority_of(task, facts)
         else:
             attempt, expires = tasks.attempt[slot] + 1, tasks.expires[slot]
             priority = tasks.priority[slot]
             if attempt == 1 and not expires:  # buried and revived before anybody took it
-                expires = self.birth(pushed_us, facts)[1]
+                expires = self.birth(self.pushes.of(task, stamp_us), facts)[1]
         if expires and expires <= self.now_us:
             self.driver.free(task)
             self.finish(task, events.EXPIRE)

@@ -187,6 +187,25 @@ class OpenTasks:
             setattr(other, name, getattr(self, name)[:])
         return other
 
+    def come_to(self, now_us: int, shift_us: int, ttr_us: int) -> None:
+        """After a load: times of the ledger, which are those of the wall clock, become those of this run's clock.
+
+        What was written later than now was written while the wall clock was ahead: then no task waits longer than was
+        left at that time, and what is taken at least the group's ttr, since a row may have the time of an earlier one.
+        """
+        if not self.index:
+            return
+        state = np.frombuffer(self.state, np.uint8)
+        since = np.frombuffer(self.since, np.int64)
+        ahead = since - shift_us > now_us
+        for column, least_us in ((self.until, ttr_us), (self.expires, 0)):
+            times = np.frombuffer(column, np.int64)
+            left = np.where(state == TAKEN, np.maximum(times - since, least_us), times - since)
+            bounded = np.minimum(times - shift_us, now_us + left)
+            moved = np.where(ahead & (times > since), bounded, times - shift_us)
+            times[:] = np.where(times == 0, 0, moved)
+        since[:] = np.minimum(since - shift_us, now_us)
+
     def of_state(self, state: int) -> Iterator[int]:
         """The ids of the tasks in a state, in no order."""
         states = self.state

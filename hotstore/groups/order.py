@@ -18,7 +18,7 @@ from hotstore.groups.keyed import TaskRun
 from hotstore.groups.open_tasks import DELAYED, NAMES, READY, TAKEN
 from hotstore.groups.options import TaskOptions
 from hotstore.groups.task_set import TaskSet
-from hotstore.groups.timers import EXPIRE, LEASE, WAKE, Timers
+from hotstore.groups.timers import EXPIRE, LEASE, WAKE, PushTimes, Timers
 
 SECOND_US: Final = 1_000_000
 _GRAIN_US: Final = 1_000  # of deadlines: tasks that are taken at about the same time share a row and a timer
@@ -35,9 +35,10 @@ PLAIN: Final = TaskFacts()
 
 
 class TaskOrder:
-    """`end` is the queue's end: tasks before it can be taken. `now_us` is the time of the last look at the clock."""
+    """`end` is the queue's end: tasks before it can be taken. `now_us` is the time of the last look at the clock, which
+    never jumps; the wall clock was `shift_us` ahead of it then."""
 
-    def __init__(self, state: GroupState, end: int) -> None:
+    def __init__(self, state: GroupState, end: int, now_us: int = 0, shift_us: int = 0) -> None:
         self.state = state
         self.end = end
         self.scanned = state.floor  # elements before it were looked at
@@ -47,7 +48,8 @@ class TaskOrder:
         self.kind = find_driver(state.settings.driver)
         self.driver = self.kind.make(state.settings)
         self.listed: set[int] = set()  # open tasks that the driver has, ready or not any more
-        self.now_us = 0
+        self.now_us = now_us
+        self.pushes = PushTimes(shift_us)
 
     # What elements say ------------------------------------------------------------------------------
 
@@ -63,9 +65,17 @@ class TaskOrder:
             self._ready_run(self.scanned, end - self.scanned)
             self.scanned = end
 
-    def look(self, first: int, times: Sequence[int], facts: Sequence[TaskFacts | None] | None) -> None:
+    def look(
+        self,
+        first: int,
+        times: Sequence[int],
+        facts: Sequence[TaskFacts | None] | None,
+        shift_us: int = 0,
+    ) -> None:
         """Elements from `first` on, which is where the last look ended: when they were pushed, and what they say."""
         settings = self.state.settings
+        self.pushes.see(first, times, shift_us, self.now_us)
+        self.pushes.forget(self.state.floor)
         plain = facts is None and not settings.delay and settings.ttl is None
         if plain:
             self._ready_run(first, len(times))
@@ -75,8 +85,9 @@ class TaskOrder:
                 self._look_run(first + at, end - at, times[at], facts[at] if facts else None)
         self.scanned = first + len(times)
 
-    def _look_run(self, first: int, count: int, pushed_us: int, facts: TaskFacts | None) -> None:
+    def _look_run(self, first: int, count: int, stamp_us: int, facts: TaskFacts | None) -> None:
         """Tasks of one push that say the same; several only if they say nothing."""
+        pushed_us = self.pushes.of(first, stamp_us)
         if facts is not None and self._must_remember(facts) and self.state.is_untouched(first):
             self.facts[first] = facts
         ready_us, expires_us, lives_us = self.birth(pushed_us, facts or PLAIN)
@@ -150,7 +161,9 @@ class TaskOrder:
             state, until = tasks.state[slot], tasks.until[slot]
             expires = tasks.expires[slot]
             if not expires and not tasks.attempt[slot] and pushed:
-                expires = self.birth(pushed[task], facts.get(task, PLAIN))[1]  # buried before anybody took it
+                # Buried before anybody took it.
+                pushed_us = min(self.pushes.of(task, pushed[task]), self.now_us)
+                expires = self.birth(pushed_us, facts.get(task, PLAIN))[1]
             if expires:
                 self.timers.add(EXPIRE, expires, task, 1, 0)
             if state == TAKEN:

@@ -27,13 +27,14 @@ from hotstore.groups.settings import definition_text, read_definition
 FORMAT: Final = 1
 
 _COLUMNS: Final = ("attempt", "failures", "holder", "priority", "until", "expires", "since")
+_TIMES: Final = ("until", "expires", "since")
 _SCHEMA: Final = pa.schema(
     [pa.field(name, pa.large_binary()) for name in ("head", "task", "state", *_COLUMNS, "ahead")]
 )
 
 
-def encode_snapshot(group: GroupState) -> bytes:
-    """The state as bytes."""
+def encode_snapshot(group: GroupState, shift_us: int = 0) -> bytes:
+    """The state as bytes. Times get the wall clock's shift, as in the ledger."""
     tasks = group.open
     slots = np.fromiter(tasks.index.values(), np.int64, len(tasks))
     head: dict[str, Any] = {
@@ -57,7 +58,7 @@ def encode_snapshot(group: GroupState) -> bytes:
         orjson.dumps(head),
         np.fromiter(tasks.index.keys(), np.int64, len(tasks)).tobytes(),
         np.frombuffer(tasks.state, np.uint8)[slots].tobytes() if len(tasks) else b"",
-        *(_column(getattr(tasks, name), slots) for name in _COLUMNS),
+        *(_column(getattr(tasks, name), slots, shift_us * (name in _TIMES)) for name in _COLUMNS),
         ahead.tobytes(),
     ]
     columns = [lists.array([value], pa.binary()).cast(pa.large_binary()) for value in values]
@@ -69,10 +70,11 @@ def encode_snapshot(group: GroupState) -> bytes:
     return data
 
 
-def _column(column: array[int], slots: np.ndarray[Any, Any]) -> bytes:
+def _column(column: array[int], slots: np.ndarray[Any, Any], more: int) -> bytes:
     if not len(slots):
         return b""
-    found: bytes = np.frombuffer(column, f"i{column.itemsize}")[slots].tobytes()
+    numbers = np.frombuffer(column, f"i{column.itemsize}")[slots]
+    found: bytes = np.where(numbers == 0, 0, numbers + more).tobytes() if more else numbers.tobytes()
     return found
 
 

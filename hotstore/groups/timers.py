@@ -1,14 +1,18 @@
-"""Timers of a group: what is due when, as runs of tasks.
+"""Timers of a group: what is due when, as runs of tasks; and when tasks were pushed.
 
 Most deadlines of one duration come in order: those of tasks that were taken with one ttr, or pushed with one delay.
 They make a lane, a FIFO of arrays with 20 bytes for each run. A deadline that does not fit the end of its lane goes
 into a heap. Nothing is ever removed before its time: whoever gets a run that is due looks whether it still holds.
+
+All times of a group are those of a clock that does not jump (`SteadyClock`). Elements have the time of the wall clock.
+`PushTimes` knows what that clock showed more than the steady one when each task was pushed.
 """
 
 from __future__ import annotations
 
 import heapq
 from array import array
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
@@ -21,6 +25,7 @@ EXPIRE: Final = 2  # a ttl is over
 _LOADED: Final = -2  # in place of the duration of a lane
 NEVER_US: Final = 2**63 - 1
 _COMPACT: Final = 1_024  # runs before the head of a lane, after which they are cut off
+_SLACK_US: Final = 10_000  # two clocks are not looked at in the same instant
 
 
 class _Lane:
@@ -107,3 +112,54 @@ class Timers:
             found.append((kind, first, count))
         self._soonest = min(soonest, self._heap[0][0]) if self._heap else soonest
         return found
+
+
+class PushTimes:
+    """The shift of the wall clock when tasks were pushed, as a step for each change: the clock is seldom set."""
+
+    __slots__ = ("_firsts", "_seen", "_shifts")
+
+    def __init__(self, shift_us: int = 0) -> None:
+        self._seen = 0  # tasks before it were looked at
+        self._firsts = array("q", [0])
+        self._shifts = array("q", [shift_us])
+
+    def of(self, task: int, stamp_us: int) -> int:
+        """When a task was pushed, by the steady clock; its element has the time `stamp_us`."""
+        shifts = self._shifts
+        if len(shifts) == 1:
+            return stamp_us - shifts[0]
+        return stamp_us - shifts[bisect_right(self._firsts, task) - 1]
+
+    def see(self, first: int, stamps: Sequence[int], shift_us: int, now_us: int) -> None:
+        """Elements from `first` on are looked at for the first time; the wall clock is ahead by `shift_us` now.
+
+        They were pushed with this shift or with the one before it. Of both, that which makes the later time counts: no
+        delay ends early. None was pushed in the future: where the wall clock was set back, elements have the time of
+        the one before them, which says nothing. Then they count as pushed now.
+        """
+        last_us = self._shifts[-1]
+        if first < self._seen:  # the group begins anew
+            stamps, first = stamps[self._seen - first :], self._seen
+        self._seen = first + len(stamps)
+        if not stamps or (shift_us == last_us and stamps[-1] - last_us <= now_us + _SLACK_US):
+            return
+        before = None
+        for task, stamp_us in enumerate(stamps, first):
+            if stamp_us == before:
+                continue
+            before = stamp_us
+            found = shift_us if stamp_us - shift_us <= now_us + _SLACK_US else stamp_us - now_us
+            if last_us < found and stamp_us - last_us <= now_us + _SLACK_US:
+                found = last_us
+            if found != last_us:
+                last_us = found
+                self._firsts.append(task)
+                self._shifts.append(found)
+
+    def forget(self, floor: int) -> None:
+        """Tasks before `floor` are not asked for any more."""
+        if len(self._firsts) > _COMPACT:
+            at = bisect_right(self._firsts, floor) - 1
+            if at > 0:
+                del self._firsts[:at], self._shifts[:at]

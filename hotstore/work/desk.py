@@ -13,7 +13,7 @@ from typing import Final
 from coldstore.layout import ledger as events
 from coldstore.layout import paths
 from coldstore.layout.paths import check_name
-from coldstore.shared.clock import Clock
+from coldstore.shared.clock import Clock, SteadyClock
 from coldstore.shared.errors import InvalidInput, JjqError, NotFound, Unavailable
 from coldstore.shared.single_flight import SingleFlight
 from coldstore.store import ColdStore
@@ -58,13 +58,13 @@ class WorkDesk:
     ) -> None:
         self.registry = registry
         self.committer = committer
-        self.clock = clock
+        self.clock = SteadyClock(clock)
         self._reading = reading
         self._blocks = blocks
         self._loader = GroupLoader(cold.objects, reading, runner)
         self._cold = cold
         self.run = runner.run
-        self.sessions = Sessions(clock, self._session_ended)
+        self.sessions = Sessions(self.clock, self._session_ended)
         self._groups: dict[str, WorkGroup] = {}
         self._of_queue: dict[str, dict[str, WorkGroup]] = {}  # by queue, then by id
         self._loading: SingleFlight[str, WorkGroup] = SingleFlight()
@@ -162,7 +162,7 @@ class WorkDesk:
         state = await self._loader.load(ledger)
         if state.queue_id != queue.settings.id:
             state.exists = False  # it worked on a queue that had this name before
-        elements = TaskElements(queue, self._reading, self._blocks)
+        elements = TaskElements(queue, self._reading, self._blocks, self.clock)
         group = WorkGroup(
             queue, ledger, name, state, elements, self.committer, self.clock, self._group_failed,
             self.lazy_seconds,
@@ -333,7 +333,7 @@ class WorkDesk:
         await self._keep(group, copies[0])
 
     async def _keep(self, group: WorkGroup, state: GroupState) -> None:
-        await self._loader.keep(group.ledger.name, state)
+        await self._loader.keep(group.ledger.name, state, self.clock.measure())
         group.kept_rows = state.rows
 
     def end_waits(self, why: JjqError) -> None:

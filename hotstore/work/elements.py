@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from coldstore.shared import lists
 from coldstore.shared.batch import schema
+from coldstore.shared.clock import SteadyClock
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.limits import READ_BATCH_BYTES
 from hotstore.groups.drivers import KEY, OPTIONS
@@ -41,8 +42,9 @@ class FetchedTasks(NamedTuple):
 class TaskElements:
     """Reads the elements of one queue for one group."""
 
-    def __init__(self, queue: HotQueue, reading: Reading, blocks: HotBlocks) -> None:
+    def __init__(self, queue: HotQueue, reading: Reading, blocks: HotBlocks, clock: SteadyClock) -> None:
         self._queue = queue
+        self._clock = clock
         self.reading = reading
         self._blocks = blocks
 
@@ -61,7 +63,8 @@ class TaskElements:
             batch = self.reading.at_hand(self._queue, first, rows, self, TAIL_READ_BYTES)
             if batch is None:
                 return False
-            order.look(first, pushed_times(batch), facts_of(batch, order.kind.uses))
+            order.now_us = max(order.now_us, self._clock.now_us())  # later than all of them were pushed
+            order.look(first, pushed_times(batch), facts_of(batch, order.kind.uses), self._clock.measure())
         return True
 
     def is_behind(self, order: TaskOrder) -> bool:

@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from coldstore.shared.clock import SteadyClock
 from coldstore.shared.errors import JjqError, check
 from coldstore.shared.push import Push
 from hotstore.groups.ledger import LedgerRows, encode_rows
@@ -107,12 +108,14 @@ class LedgerWriter:
         ledger: HotQueue,
         outbox: LedgerRows,
         committer: Committer,
+        clock: SteadyClock,
         on_failed: Callable[[Exception], None],
         lazy_seconds: float = LAZY_SECONDS,
     ) -> None:
         self.ledger = ledger
         self.committer = committer
         self._outbox = outbox
+        self._clock = clock
         self._on_failed = on_failed
         self._next: Flush | None = None  # submitted, and not formed yet
         self._last: Flush | None = None  # the one that was formed last
@@ -198,7 +201,7 @@ class LedgerWriter:
         if self._outbox.rows and self._last is not None:  # too many for one: who waits, waits for the rest
             asyncio.get_running_loop().call_soon(self._go_on, self._last.hand_over())
         ledger = self.ledger
-        entry = PushEntry(ledger, Push(ledger.name, encode_rows(rows)))
+        entry = PushEntry(ledger, Push(ledger.name, encode_rows(rows, self._clock.measure())))
         ledger.assign(entry, accepted=True)
         check(entry.error is None, f"ledger {ledger.name} refused rows of its group: {entry.error}")
         if self.capture is not None and not self._outbox.rows:

@@ -70,13 +70,13 @@ async def task_infos(group: WorkGroup, ids: Sequence[int]) -> list[TaskInfo]:
         return []
     batch = await group.elements.rows(ids)
     live = group.advance()
-    found = [_info(live, element) for element in elements(batch)]
+    found = [_info(group, live, element) for element in elements(batch)]
     if len(ids) == 1 and found[0].state == "done":
         return [await _from_ledger(group, found[0])]
     return found
 
 
-def _info(live: LiveGroup, element: Element) -> TaskInfo:
+def _info(group: WorkGroup, live: LiveGroup, element: Element) -> TaskInfo:
     task, tasks = element.offset, live.state.open
     pushed_us = to_us(element.timestamp)
     slot = tasks.index.get(task)
@@ -91,7 +91,7 @@ def _info(live: LiveGroup, element: Element) -> TaskInfo:
         attempt, priority, until = tasks.attempt[slot], tasks.priority[slot], tasks.until[slot]
         reason = tasks.reasons.get(slot, "")
     elif state == "delayed":
-        until = live.birth(pushed_us, facts)[0]
+        until = live.birth(live.pushes.of(task, pushed_us), facts)[0]
     return TaskInfo(
         id=task,
         state=cast("TaskState", state),
@@ -103,7 +103,7 @@ def _info(live: LiveGroup, element: Element) -> TaskInfo:
         session=session,
         worker=worker,
         created_us=pushed_us,
-        until_us=until or None,
+        until_us=group.shown_us(until) if until else None,
         reason=reason,
     )
 

@@ -33,7 +33,7 @@ class GroupLoader:
         self._runner = runner
 
     async def load(self, ledger: HotQueue) -> GroupState:
-        """The state of the group as of the last row of its ledger."""
+        """The state of the group as of the last row of its ledger; its times are those of the wall clock."""
         group = await self._runner.run(lambda: self._newest(ledger.name, ledger.next))
         if group.rows < ledger.next:
             async with aclosing(self._reading.read(ledger, group.rows, ledger.next)) as batches:
@@ -43,10 +43,10 @@ class GroupLoader:
         group.rows = ledger.next
         return group
 
-    async def keep(self, ledger: str, group: GroupState) -> None:
+    async def keep(self, ledger: str, group: GroupState, shift_us: int) -> None:
         """Put a snapshot; all its rows are durable. If that fails, the next one serves as well."""
         try:
-            await self._runner.run(lambda: self._put(ledger, group.rows, encode_snapshot(group)))
+            await self._runner.run(lambda: self._put(ledger, group.rows, encode_snapshot(group, shift_us)))
         except JjqError as error:
             log.warning("snapshot of %s: %s", ledger, error)
 

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from coldstore.layout import ledger as events
-from coldstore.shared.clock import Clock
+from coldstore.shared.clock import SteadyClock
 from coldstore.shared.errors import JjqError
 from hotstore.groups.drivers import TTL
 from hotstore.groups.group import GroupState
@@ -23,6 +23,7 @@ from hotstore.groups.keyed import TaskRun
 from hotstore.groups.ledger import LedgerRow
 from hotstore.groups.live_group import Handed, LiveGroup
 from hotstore.groups.open_tasks import READY, TAKEN
+from hotstore.groups.order import SECOND_US
 from hotstore.groups.values import GroupInfo, GroupStatistics, Take, TakenTasks
 from hotstore.port import Resolved
 from hotstore.queue.queue import HotQueue
@@ -42,7 +43,7 @@ class WorkGroup:
         state: GroupState,
         elements: TaskElements,
         committer: Committer,
-        clock: Clock,
+        clock: SteadyClock,
         on_failed: Callable[[WorkGroup, Exception], None],
         lazy_seconds: float = LAZY_SECONDS,
     ) -> None:
@@ -52,10 +53,11 @@ class WorkGroup:
         self.id = f"{queue.name}/{name}"
         self.elements = elements
         self._clock = clock
-        self.live = LiveGroup(state, queue.next)
-        self.live.now_us = clock.now_us()
+        now_us, shift_us = clock.now_us(), clock.measure()
+        state.open.come_to(now_us, shift_us, round(state.settings.ttr * SECOND_US))
+        self.live = LiveGroup(state, queue.next, now_us, shift_us)
         self.writer = LedgerWriter(
-            ledger, self.live.outbox, committer, lambda error: on_failed(self, error), lazy_seconds
+            ledger, self.live.outbox, committer, clock, lambda error: on_failed(self, error), lazy_seconds
         )
         self.line: deque[asyncio.Future[None]] = deque()  # takes that wait
         self._woken = 0  # takes that were told to look, and have not looked yet
@@ -88,6 +90,10 @@ class WorkGroup:
         if live.scanned < live.end:
             await self.elements.look(live)
             self.advance()
+
+    def shown_us(self, time_us: int) -> int:
+        """A time of this group as the wall clock shows it."""
+        return time_us + self._clock.shift_us
 
     def release_unknown(self, is_known: Callable[[str], bool]) -> dict[str, int]:
         """After a start: give back what was taken by sessions that nobody knows; the others, with their ttr."""
@@ -141,8 +147,8 @@ class WorkGroup:
                     continue
             if fetched.left:
                 live.put_back(fetched.left)
-            pushed = pushed_times(fetched.batch) if TTL in live.kind.uses else None
-            handed = live.take(fetched.runs, pushed, take.session, take.worker, take.ttr)
+            stamps = pushed_times(fetched.batch) if TTL in live.kind.uses else None
+            handed = live.take(fetched.runs, stamps, take.session, take.worker, take.ttr)
             if handed.ids:
                 return self._answer(fetched.batch, fetched.runs, handed), self._ride(take.stage)
         return TakenTasks(self.elements.none(), [], [], []), None
@@ -161,7 +167,9 @@ class WorkGroup:
             ids = [task for first, count in runs for task in range(first, first + count)]
             there = set(handed.ids)
             batch = batch.take([at for at, task in enumerate(ids) if task in there])
-        return TakenTasks(batch, handed.attempts, handed.deadlines, handed.priorities, handed.ids)
+        shift_us = self._clock.shift_us
+        deadlines = [each + shift_us for each in handed.deadlines] if shift_us else handed.deadlines
+        return TakenTasks(batch, handed.attempts, deadlines, handed.priorities, handed.ids)
 
     def _ride(self, stage: str) -> Flush | None:
         if stage == "ready":
@@ -256,7 +264,9 @@ class WorkGroup:
         opened = list(live.state.open.of_state(READY))
         oldest = min([*opened, live.state.floor])
         pushed_us = self.elements.pushed_us(oldest)
-        return 0.0 if pushed_us is None else max(0.0, (live.now_us - pushed_us) / 1_000_000)
+        if pushed_us is None:
+            return 0.0
+        return max(0.0, (live.now_us - live.pushes.of(oldest, pushed_us)) / SECOND_US)
 
     def info(self, resolved: Resolved | None = None) -> GroupInfo:
         live = self.advance()

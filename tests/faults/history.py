@@ -23,7 +23,7 @@ Every operation has an `invoke`, written before the request is sent, and at most
     ack, nack, release, bury, kick   tasks, attempts?, delay? (ns) → refused: the tasks that were not changed
     ledger   → tasks (first of each row), counts, events, attempts: the ledger of the queue's group, at the end
     worked   (ok only) open, done: how many tasks of the group are so, after everything was worked on
-    skewed   (ok only) a wall clock jumped: delays may seem shorter or longer from now on
+    skewed   (ok only) a wall clock jumps; the next of these lines: it jumps back
     drained  (ok only) sub, next: this subscriber found nothing more
     alive    (ok only) what was healed and serves again
     sync, begin, end   by servers: see `witness`

@@ -45,7 +45,6 @@ REVIVE_SECONDS = (15.0, 60.0)  # alone, and among others: with a busy machine th
 # With a mistake in the server perhaps nothing goes on for ever, which is then what was to be shown.
 PROGRESS_SECONDS = (15.0, 3.0)  # that clients get to go on, without and with a mistake
 MISTAKEN_SECONDS = 6.0  # that a queue of a server with a mistake gets
-SKEWED_SECONDS = 3.0
 WORK_SECONDS = 30.0  # that the last worker waits for another task to be done
 _PAUSE = threading.Event()
 
@@ -206,9 +205,7 @@ class Run:
 
     @property
     def _work_seconds(self) -> float:
-        """How long the last worker may take; a task that waits for a clock that jumped is not waited for."""
-        if "clock" in self.plan.kinds:
-            return SKEWED_SECONDS
+        """How long the last worker may take."""
         return WORK_SECONDS if self.plan.bug is None else MISTAKEN_SECONDS
 
     def _verify(self) -> list[str]:

@@ -15,7 +15,7 @@ from coldstore.shared.clock import SystemClock
 from coldstore.shared.errors import Exhausted, Unavailable
 from tests.faults.checker.judge import judge
 from tests.faults.history import Recorder, open_history, settled, type_of, type_of_error
-from tests.faults.spoiling import MUTATIONS, report_damage
+from tests.faults.spoiling import MUTATIONS, forget_a_delay, leave_a_task_open, report_damage
 from tests.faults.synthetic import Event, Perfect
 from tests.faults.table import OFFSET_BITS, build, load
 from tests.faults.values import make_value, read_value
@@ -60,6 +60,19 @@ def test_damage_that_the_final_read_was_told_of_is_not_lost_in_silence() -> None
     events = good(3)
     report_damage(events)
     assert flags(events) == {"data-loss"}
+
+
+def test_tasks_are_judged_where_a_wall_clock_jumped_too() -> None:
+    """All but the delays that were asked for while it was wrong."""
+    events = good(0)
+    forget_a_delay(events)
+    leave_a_task_open(events)
+    first, last = (pick(event["t"] for event in events) for pick in (min, max))
+    jump = {"process": 7 * 10**9, "f": "skewed", "type": "ok", "queue": events[0]["queue"], "sub": None}
+    before = [{**jump, "op": 1, "t": first - 2}, {**jump, "op": 2, "t": first - 1}]
+    around = [{**jump, "op": 1, "t": first - 1}, {**jump, "op": 2, "t": last + 1}]
+    assert flags([*events, *before]) == {"task-early", "task-stuck"}
+    assert flags([*events, *around]) == {"task-stuck"}
 
 
 # Cost: sorts and one pass, however long the history.

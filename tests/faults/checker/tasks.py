@@ -81,12 +81,15 @@ def late_ack(table: Table) -> list[Finding]:
 
 
 def early(table: Table) -> list[Finding]:
-    """A delay is over before the task comes again. Not judged where clocks jumped."""
+    """A delay is over before the task comes again, whatever the wall clock does meanwhile. Only a delay that was asked
+    for while it was wrong is not judged: a restart finds a wrong time in the ledger then."""
     ops, tasks = table.ops, table.tasks
-    if len(ops.where("skewed")):
-        return []
     rows = tasks.of(table, "nack", "release")
     rows = rows[(tasks.refused[rows] == 0) & (ops.delay[tasks.op[rows]] > 0)]
+    jumps = np.sort(ops.t1[ops.where("skewed")])
+    wrong = np.searchsorted(jumps, ops.t1[tasks.op[rows]]) % 2 == 1
+    wrong |= np.searchsorted(jumps, ops.t0[tasks.op[rows]]) % 2 == 1
+    rows = rows[~wrong]
     takes = tasks.of(table, "take")
     order = np.argsort(_receipts(table, takes), kind="stable")
     following = _receipts(table, rows) + 1  # the next attempt of the same task
@@ -99,11 +102,9 @@ def early(table: Table) -> list[Finding]:
 
 
 def stuck(table: Table) -> list[Finding]:
-    """In the end every element that the log has is a task that is done. Of a damaged log nothing can be said, nor where
-    clocks jumped: timers of tasks go by the wall clock, so one that was set in the future ends there (docs/work.md)."""
+    """In the end every element that the log has is a task that is done, also if wall clocks jumped. Of a damaged log
+    nothing can be said."""
     ops = table.ops
-    if len(ops.where("skewed")):
-        return []
     done = ops.where("worked")
     done = done[~np.isin(ops.queue[done], table.unreadable[0] >> OFFSET_BITS)]
     places, _ = table.final

@@ -17,6 +17,7 @@ def _jump(harm: Harm) -> None:
 
 
 def _back(harm: Harm) -> None:
+    harm.pen.note("skewed", harm.queues[0])
     for node in harm.cluster.nodes:
         if node.shim is not None:
             node.shim["clock_us"] = 0
