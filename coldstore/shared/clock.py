@@ -98,3 +98,11 @@ class SteadyClock:
         if abs(shift_us - self.shift_us) >= _STEP_US and self.now_us() - before < _STEP_US:
             self.shift_us = shift_us
         return self.shift_us
+
+    def shift_at(self, stamp_us: int) -> int:
+        """What `stamp_us`, the time of something that happens now, is more than this clock's: mostly the shift.
+
+        It is something else while times have to wait for a wall clock that was set back.
+        """
+        shift_us = stamp_us - self.now_us()
+        return shift_us if abs(shift_us - self.measure()) >= _STEP_US else self.shift_us

@@ -96,7 +96,7 @@ class LedgerRows:
 def encode_rows(rows: Sequence[LedgerRow], shift_us: int = 0) -> pa.RecordBatch:
     """The rows as a payload of the ledger. Every group commit makes one, often of a single row: so by hand.
 
-    What is stored is wall time, which is `shift_us` later than that of the group.
+    What is stored fits the times of the rows, which are `shift_us` later than that of the group.
     """
     count = len(rows)
     if shift_us:

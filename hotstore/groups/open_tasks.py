@@ -187,22 +187,19 @@ class OpenTasks:
             setattr(other, name, getattr(self, name)[:])
         return other
 
-    def come_to(self, now_us: int, shift_us: int, ttr_us: int) -> None:
+    def come_to(self, now_us: int, shift_us: int) -> None:
         """After a load: times of the ledger, which are those of the wall clock, become those of this run's clock.
 
-        What was written later than now was written while the wall clock was ahead: then no task waits longer than was
-        left at that time, and what is taken at least the group's ttr, since a row may have the time of an earlier one.
+        What was written later than now was written while the wall clock was ahead, or had been: of that, what was left
+        then counts from now on. A row's times fit that of the row, also where that is not the wall clock's.
         """
         if not self.index:
             return
-        state = np.frombuffer(self.state, np.uint8)
         since = np.frombuffer(self.since, np.int64)
         ahead = since - shift_us > now_us
-        for column, least_us in ((self.until, ttr_us), (self.expires, 0)):
+        for column in (self.until, self.expires):
             times = np.frombuffer(column, np.int64)
-            left = np.where(state == TAKEN, np.maximum(times - since, least_us), times - since)
-            bounded = np.minimum(times - shift_us, now_us + left)
-            moved = np.where(ahead & (times > since), bounded, times - shift_us)
+            moved = np.where(ahead, now_us + np.maximum(times - since, 0), times - shift_us)
             times[:] = np.where(times == 0, 0, moved)
         since[:] = np.minimum(since - shift_us, now_us)
 

@@ -111,8 +111,7 @@ class HotQueue:
 
         `accepted`: another entry of this group stands for it, and was prepared before the queue began to leave.
         """
-        staged = self._staged
-        stage = staged[-1] if staged and staged[-1].group == self._committer.forming else self._begin_stage()
+        stage = self.forming_stage()
         stage.entries.append(entry)
         try:
             if self.state.refusal is not None and not accepted:
@@ -137,6 +136,10 @@ class HotQueue:
         if entry.stage == "written":
             self._committer.want_written()
         self._committer.touch(self)
+
+    def forming_stage(self) -> _Stage:
+        staged = self._staged
+        return staged[-1] if staged and staged[-1].group == self._committer.forming else self._begin_stage()
 
     def _begin_stage(self) -> _Stage:
         """For the group that is being formed; it goes on where the one before it ends, durable or not."""

@@ -201,7 +201,8 @@ class LedgerWriter:
         if self._outbox.rows and self._last is not None:  # too many for one: who waits, waits for the rest
             asyncio.get_running_loop().call_soon(self._go_on, self._last.hand_over())
         ledger = self.ledger
-        entry = PushEntry(ledger, Push(ledger.name, encode_rows(rows, self._clock.measure())))
+        shift_us = self._clock.shift_at(ledger.forming_stage().stamped_us)
+        entry = PushEntry(ledger, Push(ledger.name, encode_rows(rows, shift_us)))
         ledger.assign(entry, accepted=True)
         check(entry.error is None, f"ledger {ledger.name} refused rows of its group: {entry.error}")
         if self.capture is not None and not self._outbox.rows:

@@ -54,7 +54,7 @@ class WorkGroup:
         self.elements = elements
         self._clock = clock
         now_us, shift_us = clock.now_us(), clock.measure()
-        state.open.come_to(now_us, shift_us, round(state.settings.ttr * SECOND_US))
+        state.open.come_to(now_us, shift_us)
         self.live = LiveGroup(state, queue.next, now_us, shift_us)
         self.writer = LedgerWriter(
             ledger, self.live.outbox, committer, clock, lambda error: on_failed(self, error), lazy_seconds

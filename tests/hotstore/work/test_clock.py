@@ -178,6 +178,27 @@ async def test_after_a_restart_nothing_waits_longer_than_it_asked_for(world: Wor
     assert await states(world.store) == {"done": 3}
 
 
+async def test_after_a_restart_rows_count_that_have_the_time_of_an_earlier_one(world: World) -> None:
+    """The clock was a day ahead, is set back to what is still wrong, and rows have the last time of the ledger."""
+    world.clock.jump(DAY)
+    await create(world.store, ttr=60.0)
+    await put(world.store, b"0", b"1")
+    world.clock.jump(HOUR - DAY)
+    await change(world.store, "nack", await take(world.store), delay=30.0)
+    await world.store.attach_session("s", 1_000.0)
+    assert await take(world.store, stage="synced") == [(1, 1)]
+    await world.crash()
+    world.clock.jump(-HOUR)
+    await world.start()
+    assert await states(world.store) == {"delayed": 1, "taken": 1}
+    world.clock.advance(29.9)
+    assert await take(world.store) == []
+    world.clock.advance(0.2)
+    assert await take(world.store) == [(0, 2)]
+    world.clock.advance(30)
+    assert await take(world.store) == [(1, 2)]
+
+
 async def test_a_clock_that_was_corrected_counts_after_a_restart(world: World) -> None:
     """The node ran with a clock that was an hour late, it was set right, and the node is started again."""
     world.clock.jump(-HOUR)
