@@ -95,11 +95,12 @@ def lag(subscriber: Subscriber, blocks: HotBlocks, now_us: int) -> Lag:
     """Looks only at memory, by binary search, however far behind the subscriber is."""
     queue = subscriber.queue
     behind = max(0, queue.next - subscriber.offset)
-    seconds = max(0, now_us - _time_of(queue, blocks, subscriber.offset)) / 1_000_000 if behind else 0.0
+    seconds = max(0, now_us - time_of(queue, blocks, subscriber.offset)) / 1_000_000 if behind else 0.0
     return Lag(queue.name, subscriber.name, behind, seconds)
 
 
-def _time_of(queue: HotQueue, blocks: HotBlocks, offset: int) -> int:
+def time_of(queue: HotQueue, blocks: HotBlocks, offset: int) -> int:
+    """When an element was pushed; if it is not in memory, when the first one of its block was."""
     held = queue.in_memory(offset) or blocks.find(queue, offset)
     if held is not None:
         return held.time_of(offset)

@@ -25,6 +25,7 @@ from hotstore.groups.order import TaskFacts, TaskOrder
 from hotstore.limits import KEYED_TASKS_MAX, TAIL_READ_BYTES
 from hotstore.queue.queue import HotQueue
 from hotstore.read.hot_blocks import HotBlocks
+from hotstore.read.listing import time_of
 from hotstore.read.reading import Reading
 
 _LOOKS: Final = 2  # batches of elements that are looked at in one step …
@@ -175,10 +176,9 @@ class TaskElements:
             return FetchedTasks(batch, [head], more)
         return FetchedTasks(_joined([batch, rest.batch]), [head, *rest.runs], rest.left)
 
-    def pushed_us(self, task: int) -> int | None:
-        """When a task was pushed, if its element is in memory."""
-        block = self._queue.in_memory(task) or self._blocks.find(self._queue, task)
-        return None if block is None else block.time_of(task)
+    def pushed_us(self, task: int) -> int:
+        """When a task was pushed; if its element is not in memory, when the first one of its block was."""
+        return time_of(self._queue, self._blocks, task)
 
     def none(self) -> pa.RecordBatch:
         return lists.no_rows(schema(self._queue.content))

@@ -258,15 +258,16 @@ class WorkGroup:
         )
 
     def _oldest_ready(self, live: LiveGroup) -> float:
-        """How long ago the oldest ready task was pushed, as far as that is known without loading a block."""
-        if live.ready <= 0:
+        """How long ago the oldest ready task was pushed; if its element is cold, the first one of its block."""
+        state = live.state
+        ready = list(state.open.of_state(READY))
+        if state.untouched(live.end) > live.sleeping.count:
+            ready.append(live.sleeping.first_absent(state.floor))
+        if not ready:
             return 0.0
-        opened = list(live.state.open.of_state(READY))
-        oldest = min([*opened, live.state.floor])
-        pushed_us = self.elements.pushed_us(oldest)
-        if pushed_us is None:
-            return 0.0
-        return max(0.0, (live.now_us - live.pushes.of(oldest, pushed_us)) / SECOND_US)
+        oldest = min(ready)
+        pushed_us = live.pushes.of(oldest, self.elements.pushed_us(oldest))
+        return max(0.0, (live.now_us - pushed_us) / SECOND_US)
 
     def info(self, resolved: Resolved | None = None) -> GroupInfo:
         live = self.advance()

@@ -173,3 +173,28 @@ async def test_a_ledger_has_small_blocks_unless_it_exists_with_others(world: Wor
     await create(store, "q/old")
     assert (await create(store, "q/old")).id == "q/old"
     assert (await store.get_queue("q~old")).block_bytes == BLOCK_BYTES_DEFAULT
+
+
+async def test_the_oldest_ready_task_is_one_that_is_ready(world: World) -> None:
+    store = world.store
+    await create(store, driver="fifottl")
+    await put(store, b"later", delay=500.0)
+    world.clock.advance(10)
+    await put(store, b"0", b"1")
+    world.clock.advance(100)
+    assert (await store.group_statistics("q/g")).oldest_ready_seconds == 100
+    await take(store, 2)
+    assert (await store.group_statistics("q/g")).oldest_ready_seconds == 0
+
+
+async def test_the_age_of_the_oldest_ready_task_is_known_when_its_element_is_cold(world: World) -> None:
+    await create(world.store)
+    await put(world.store, b"0")
+    world.clock.advance(10)
+    await put(world.store, b"1")
+    await change(world.store, "ack", await take(world.store))
+    world.clock.advance(100)
+    assert (await world.store.group_statistics("q/g")).oldest_ready_seconds == 100
+    await world.store.seal("q")
+    await world.restart()  # nothing is in memory: the time of the first in its block is known
+    assert (await world.store.group_statistics("q/g")).oldest_ready_seconds == 110
