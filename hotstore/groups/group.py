@@ -11,6 +11,8 @@ a failed group commit use the same `fold` as every verb: there is no second way 
 
 from __future__ import annotations
 
+from collections import deque
+
 import numpy as np
 
 from coldstore.layout import ledger as events
@@ -40,6 +42,8 @@ class GroupState:
         self.open = OpenTasks()
         self.calls: dict[str, int] = {}
         self.sessions: dict[str, int] = {}  # that have taken: their ttr in milliseconds
+        # Time, first task and count, as far back as a rate asks for.
+        self.takes: deque[tuple[int, int, int]] = deque()
         self.rows = 0  # of the ledger, that are folded in: known when the group was loaded, and in a copy
 
     # Questions ------------------------------------------------------------------------------------
@@ -70,6 +74,8 @@ class GroupState:
             self._fold_group(time_us, row)
             return
         self.calls[row.event] = self.calls.get(row.event, 0) + row.count
+        if row.event == events.TAKE and self.settings.rate is not None:
+            self._note_take(time_us, row, self.settings.rate)
         if row.event == events.PURGE:
             self._restart(row.task + row.count, self.first)
         elif row.state == "done":
@@ -101,6 +107,13 @@ class GroupState:
                 self.sessions[row.session or ""] = row.attempt
             case _:
                 return  # of a later version, or a placeholder: it is about no task
+
+    def _note_take(self, time_us: int, row: LedgerRow, rate: float) -> None:
+        """The rate of keys goes on after a restart: so the takes must be known that it still counts."""
+        takes, oldest_us = self.takes, time_us - round(1_000_000 / rate)
+        takes.append((time_us, row.task, row.count))
+        while takes[0][0] < oldest_us:
+            takes.popleft()
 
     def _restart(self, floor: int, first: int) -> None:
         """Nothing is open, and what lies before `floor` is done."""
@@ -202,6 +215,7 @@ class GroupState:
         other = GroupState()
         other.__dict__.update(self.__dict__)
         other.rows, other.calls, other.sessions = rows, dict(self.calls), dict(self.sessions)
+        other.takes = self.takes.copy()
         other.ahead, other.open = self.ahead.copy(), self.open.copy()
         return other
 

@@ -128,6 +128,22 @@ class KeyedDriver:
         sub.out += 1
         self._out[task] = key
 
+    def took(self, key: bytes, time_us: int) -> None:
+        """A task of this key was handed out at that time, before this driver was made: the rate goes on from there."""
+        if not self._step_us:
+            return
+        sub = self._keys.get(key)
+        if sub is None:
+            sub = self._keys[key] = _SubQueue()
+        sub.next_us = max(time_us, sub.next_us) + self._step_us
+        heapq.heappush(self._held, (sub.next_us, key))
+
+    def inherit(self, other: KeyedDriver, now_us: int) -> None:
+        """Take the place of a driver with other settings: a key that was used just now waits for its turn."""
+        for key, sub in other._keys.items():
+            if key is not None and sub.next_us > now_us:
+                self.took(key, min(sub.next_us, now_us + self._step_us) - self._step_us)
+
     def _is_held(self, key: bytes | None, sub: _SubQueue, now_us: int) -> bool:
         """Whether the rate holds the key back; then it is looked at again in time."""
         if not self._step_us or key is None or sub.next_us <= now_us:

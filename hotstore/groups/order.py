@@ -14,7 +14,7 @@ import numpy as np
 
 from hotstore.groups.drivers import find_driver
 from hotstore.groups.group import GroupState, state_counts
-from hotstore.groups.keyed import TaskRun
+from hotstore.groups.keyed import KeyedDriver, TaskRun
 from hotstore.groups.open_tasks import DELAYED, NAMES, READY, TAKEN
 from hotstore.groups.options import TaskOptions
 from hotstore.groups.task_set import TaskSet
@@ -175,6 +175,13 @@ class TaskOrder:
             elif state == READY:
                 self.enter(task)
 
+    def resume_rate(self, takes: Sequence[tuple[int, int]], facts: Mapping[int, TaskFacts]) -> None:
+        """After a load: when tasks were taken, and what their elements say. The rate of their keys goes on."""
+        for time_us, task in takes:
+            key = facts[task].key if task in facts else None
+            if key is not None and isinstance(self.driver, KeyedDriver):
+                self.driver.took(key, time_us)
+
     def _resume_plain(self) -> None:
         """As above, if elements say nothing: by columns, since there may be a million."""
         tasks = self.state.open
@@ -197,7 +204,9 @@ class TaskOrder:
         self.facts = {task: facts for task, facts in self.facts.items() if task in state.open.index}
         self.timers, self.sleeping, self.listed = Timers(), TaskSet(), set()
         self.kind = find_driver(state.settings.driver)
-        self.driver = self.kind.make(state.settings)
+        old, self.driver = self.driver, self.kind.make(state.settings)
+        if isinstance(old, KeyedDriver) and isinstance(self.driver, KeyedDriver):
+            self.driver.inherit(old, self.now_us)
         self.scanned = state.floor
         self.resume_open(self.facts)
         self.grow(self.end)

@@ -59,6 +59,22 @@ def tasks_at_time(ledger: Sequence[pa.RecordBatch], time_us: int, end: int) -> p
     return pa.table(columns, schema=PAST_SCHEMA)
 
 
+def first_untouched(tasks: pa.Table) -> int | None:
+    """The first task to which nothing had happened at that time."""
+    found = np.flatnonzero(pc.is_null(tasks.column("since")).to_numpy(zero_copy_only=False))
+    return int(tasks.column("task")[int(found[0])].as_py()) if len(found) else None
+
+
+def put_to_sleep(tasks: pa.Table, asleep: Sequence[int]) -> pa.Table:
+    """Those of these tasks to which nothing had happened were delayed by what was said with their push."""
+    if not asleep:
+        return tasks
+    sleeping = pc.is_in(tasks.column("task"), lists.array(list(asleep), pa.int64()))
+    sleeping = pc.and_(sleeping, pc.is_null(tasks.column("since")))
+    state = pc.if_else(sleeping, "delayed", tasks.column("state"))
+    return tasks.set_column(tasks.schema.get_field_index("state"), PAST_SCHEMA.field("state"), state)
+
+
 def _until(ledger: Sequence[pa.RecordBatch], time_us: int) -> pa.Table:
     """The fields of the rows up to that time, and `since`, their times."""
     names = [*(field.name for field in LEDGER_FIELDS), "since"]

@@ -3,9 +3,9 @@
 queues/<ledger>/groups/<next:020d>-<digest>.arrow
 
 One Arrow stream with one row of binary columns, compressed: `head` is JSON; each other column has the little-endian
-numbers of one column of the open tasks, or of the runs of tasks ahead of the floor. `next` is the ledger's offset up to
-which rows are in it, `digest` the first half of the sha256 of its bytes. A snapshot saves time and nothing else: one
-that is missing or damaged costs a longer fold.
+numbers of one column of the open tasks, of the runs of tasks ahead of the floor, or of the takes that a rate counts.
+`next` is the ledger's offset up to which rows are in it, `digest` the first half of the sha256 of its bytes. A snapshot
+saves time and nothing else: one that is missing or damaged costs a longer fold.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FORMAT: Final = 1
 _COLUMNS: Final = ("attempt", "failures", "holder", "priority", "until", "expires", "since")
 _TIMES: Final = ("until", "expires", "since")
 _SCHEMA: Final = pa.schema(
-    [pa.field(name, pa.large_binary()) for name in ("head", "task", "state", *_COLUMNS, "ahead")]
+    [pa.field(name, pa.large_binary()) for name in ("head", "task", "state", *_COLUMNS, "ahead", "takes")]
 )
 
 
@@ -60,6 +60,7 @@ def encode_snapshot(group: GroupState, shift_us: int = 0) -> bytes:
         np.frombuffer(tasks.state, np.uint8)[slots].tobytes() if len(tasks) else b"",
         *(_column(getattr(tasks, name), slots, shift_us * (name in _TIMES)) for name in _COLUMNS),
         ahead.tobytes(),
+        np.array([(time_us + shift_us, *run) for time_us, *run in group.takes], np.int64).tobytes(),
     ]
     columns = [lists.array([value], pa.binary()).cast(pa.large_binary()) for value in values]
     sink = pa.BufferOutputStream()
@@ -104,6 +105,9 @@ def decode_snapshot(data: bytes | memoryview, key: str) -> GroupState:
         group.calls, group.sessions = head["calls"], head["sessions"]
         for first, count in np.frombuffer(row["ahead"], np.int64).reshape(-1, 2).tolist():
             group.ahead.add_run(first, count)
+        # A snapshot of an earlier version has no takes.
+        for time_us, first, count in np.frombuffer(row.get("takes", b""), np.int64).reshape(-1, 3).tolist():
+            group.takes.append((time_us, first, count))
         _fill(group.open, row, head)
         group.check_counts()
     except (pa.ArrowException, KeyError, ValueError, TypeError, AssertionError, StopIteration) as error:

@@ -107,10 +107,7 @@ class HotQueue:
     # The writer ---------------------------------------------------------------------------------
 
     def assign(self, entry: PushEntry, *, accepted: bool = False) -> None:
-        """Give an entry its offsets, or the reason why it gets none.
-
-        `accepted`: another entry of this group stands for it, and was prepared before the queue began to leave.
-        """
+        """Give an entry its offsets, or the reason why it gets none; `accepted`: whether the queue leaves or not."""
         stage = self.forming_stage()
         stage.entries.append(entry)
         try:
@@ -138,14 +135,13 @@ class HotQueue:
         self._committer.touch(self)
 
     def forming_stage(self) -> _Stage:
-        staged = self._staged
-        return staged[-1] if staged and staged[-1].group == self._committer.forming else self._begin_stage()
-
-    def _begin_stage(self) -> _Stage:
-        """For the group that is being formed; it goes on where the one before it ends, durable or not."""
+        """Of the group that is being formed; it goes on where the one before it ends, durable or not."""
         end, last_us = self.next, self.last_us
         if self._staged:
-            end, last_us = self._staged[-1].end, self._staged[-1].stamped_us
+            last = self._staged[-1]
+            if last.group == self._committer.forming:
+                return last
+            end, last_us = last.end, last.stamped_us
         stage = _Stage(self._committer.forming, end, max(self._clock.now_us(), last_us))
         self._staged.append(stage)
         return stage

@@ -63,6 +63,7 @@ class WorkDesk:
         self._blocks = blocks
         self._loader = GroupLoader(cold.objects, reading, runner)
         self._cold = cold
+        self._runner = runner
         self.run = runner.run
         self.sessions = Sessions(self.clock, self._session_ended)
         self._groups: dict[str, WorkGroup] = {}
@@ -162,7 +163,7 @@ class WorkDesk:
         state = await self._loader.load(ledger)
         if state.queue_id != queue.settings.id:
             state.exists = False  # it worked on a queue that had this name before
-        elements = TaskElements(queue, self._reading, self._blocks, self.clock)
+        elements = TaskElements(queue, self._reading, self._blocks, self.clock, self._runner)
         group = WorkGroup(
             queue, ledger, name, state, elements, self.committer, self.clock, self._group_failed,
             self.lazy_seconds,

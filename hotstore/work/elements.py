@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from coldstore.shared import lists
@@ -21,12 +22,13 @@ from coldstore.shared.limits import READ_BATCH_BYTES
 from hotstore.groups.drivers import KEY, OPTIONS
 from hotstore.groups.keyed import TaskRun
 from hotstore.groups.options import TaskOptions, read_options
-from hotstore.groups.order import TaskFacts, TaskOrder
+from hotstore.groups.order import SECOND_US, TaskFacts, TaskOrder
 from hotstore.limits import KEYED_TASKS_MAX, TAIL_READ_BYTES
 from hotstore.queue.queue import HotQueue
 from hotstore.read.hot_blocks import HotBlocks
 from hotstore.read.listing import time_of
 from hotstore.read.reading import Reading
+from hotstore.runner import Runner
 
 _LOOKS: Final = 2  # batches of elements that are looked at in one step …
 _LOOK_ROWS: Final = 5_000  # … and how many elements each
@@ -43,9 +45,12 @@ class FetchedTasks(NamedTuple):
 class TaskElements:
     """Reads the elements of one queue for one group."""
 
-    def __init__(self, queue: HotQueue, reading: Reading, blocks: HotBlocks, clock: SteadyClock) -> None:
+    def __init__(
+        self, queue: HotQueue, reading: Reading, blocks: HotBlocks, clock: SteadyClock, run: Runner
+    ) -> None:
         self._queue = queue
         self._clock = clock
+        self._run = run.run
         self.reading = reading
         self._blocks = blocks
 
@@ -103,6 +108,13 @@ class TaskElements:
             if said is not None:
                 found.update({first + row: facts for row, facts in zip(some, said, strict=True) if facts})
         return found, pushed
+
+    async def asleep(self, first: int, end: int, time_us: int, delay: float) -> list[int]:
+        """The tasks that were delayed at a time, if nothing happened to them; `delay` is that of the group."""
+        found: list[int] = []
+        async for batch in self.reading.read(self._queue, first, end):
+            found += await self._run(partial(_asleep_in, batch, time_us, delay))
+        return found
 
     async def rows(self, tasks: Sequence[int]) -> pa.RecordBatch:
         """The elements of these tasks, in order of their ids; as many as are asked for, so ask for few."""
@@ -212,6 +224,17 @@ def facts_of(batch: pa.RecordBatch, uses: frozenset[str]) -> list[TaskFacts | No
         for key, said in zip(key_list, options, strict=True)
     ]
     return found if any(found) else None
+
+
+def _asleep_in(batch: pa.RecordBatch, time_us: int, delay: float) -> list[int]:
+    facts, stamps = facts_of(batch, OPTIONS), lists.numbers(batch.column("timestamp").view(pa.int64()))
+    delays = np.full(batch.num_rows, delay)
+    for at, said in enumerate(facts or ()):
+        if said is not None and said.options.delay is not None:
+            delays[at] = said.options.delay
+    asleep = stamps + np.round(delays * SECOND_US).astype(np.int64) > time_us
+    found: list[int] = lists.numbers(batch.column("offset"))[asleep].tolist()
+    return found
 
 
 def _options(headers: pa.MapArray) -> list[TaskOptions | None]:

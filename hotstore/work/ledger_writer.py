@@ -203,6 +203,7 @@ class LedgerWriter:
         ledger = self.ledger
         shift_us = self._clock.shift_at(ledger.forming_stage().stamped_us)
         entry = PushEntry(ledger, Push(ledger.name, encode_rows(rows, shift_us)))
+        # The flush was prepared, and so accepted, before the queue began to leave in the same group.
         ledger.assign(entry, accepted=True)
         check(entry.error is None, f"ledger {ledger.name} refused rows of its group: {entry.error}")
         if self.capture is not None and not self._outbox.rows:

@@ -25,11 +25,11 @@ from coldstore.shared.limits import NAME_CHARS_MAX
 from coldstore.shared.push import Push
 from coldstore.shared.results import Receipt, Resolved
 from hotstore.groups.changes import TaskChanges, check_change, is_text, kick_oldest, purge, release_all
-from hotstore.groups.drivers import KEY
+from hotstore.groups.drivers import DELAY, KEY
 from hotstore.groups.ledger import LedgerRow
 from hotstore.groups.open_tasks import TAKEN
 from hotstore.groups.options import check_seconds
-from hotstore.groups.past import tasks_at_time
+from hotstore.groups.past import first_untouched, put_to_sleep, tasks_at_time
 from hotstore.groups.settings import Definition, change_settings, check_group_settings, definition_text
 from hotstore.groups.values import (
     TASK_STATES,
@@ -295,10 +295,17 @@ class WorkVerbs:
         if type(time_us) is not int:
             raise InvalidInput(f"a time is microseconds since 1970, not {time_us!r:.40}")
         await found.writer.flush().wait()
+        # Later than now, tasks are as they are now: a delay that is not over has not ended.
+        time_us = min(time_us, max(self._clock.now_us(), found.ledger.last_us, found.queue.last_us))
         rows = [batch async for batch in found.history()]
         later = await self._place(found.queue).offset_at(time_us + 1)
         end = found.queue.next if later is None else later
-        return await self._desk.run(lambda: tasks_at_time(rows, time_us, end))
+        tasks = await self._desk.run(lambda: tasks_at_time(rows, time_us, end))
+        first = first_untouched(tasks) if DELAY in found.live.kind.uses else None
+        if first is None:
+            return tasks
+        asleep = await found.elements.asleep(first, end, time_us, found.live.state.settings.delay)
+        return await self._desk.run(lambda: put_to_sleep(tasks, asleep))
 
     async def complete_tasks(
         self, change: TaskChange, pushes: list[Push]

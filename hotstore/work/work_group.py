@@ -72,9 +72,25 @@ class WorkGroup:
         if live.kind.looks:
             facts = await self.elements.facts(sorted(live.state.open.index), live.kind.uses)
             live.resume_open(*facts)
+            await self._resume_rate(live)
         else:
             live.resume_open({})
         live.grow(self.queue.next)
+
+    async def _resume_rate(self, live: LiveGroup) -> None:
+        state, shift_us = live.state, self._clock.shift_us
+        if state.settings.rate is None or not state.takes:
+            return
+        since_us = live.now_us - round(SECOND_US / state.settings.rate)
+        takes = [
+            (time_us - shift_us, task)
+            for time_us, first, count in state.takes
+            if since_us <= time_us - shift_us <= live.now_us  # later ones are of a clock that was set back
+            for task in range(first, first + count)
+        ]
+        state.takes = deque((time_us, task, 1) for time_us, task in takes)
+        facts, _ = await self.elements.facts(sorted({task for _, task in takes}), live.kind.uses)
+        live.resume_rate(takes, facts)
 
     def advance(self) -> LiveGroup:
         """Do what is due by now, and look at elements that are in memory; before every verb."""

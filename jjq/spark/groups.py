@@ -9,6 +9,7 @@ queue, so without a server the last minutes may be missing.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from datetime import datetime
@@ -22,6 +23,7 @@ from coldstore.layout.paths import ledger as ledger_name
 from coldstore.objects.settings import S3Settings
 from coldstore.shared.batch import LEDGER_FIELDS, to_us
 from coldstore.shared.errors import InvalidInput, NotFound
+from coldstore.shared.headers import TASK_OPTIONS
 from jjq.spark.frame import read
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from jjq.remote.settings import ClientTls
 
 _BEGINS = (events.CREATE, events.SEEK, events.REMOVE)  # after these all tasks are new
+_DEFINES = (events.CREATE, events.UPDATE)
+_WITHOUT_DELAYS = ("fifo", "utube")  # the drivers that leave delays of pushes alone
 _FAILED = (events.NACK, events.BURY, events.TIMEOUT)
 
 
@@ -102,7 +106,17 @@ def tasks(
     lives = _lives(rows.where((F.col("offset") >= since) & F.col("state").isNotNull()), first)
     pushed = elements.where(F.col("timestamp") <= moment).withColumnRenamed("offset", "task")
     joined = pushed.join(lives, "task", "left")
-    return joined.select(*_columns(moment)).orderBy("task")
+    return joined.select(*_columns(moment, _push_delay(rows))).orderBy("task")
+
+
+def _push_delay(rows: DataFrame) -> Column:
+    """Seconds that a task is delayed by its push, or by the group as it was defined last."""
+    said = rows.where(F.col("event").isin(*_DEFINES)).orderBy(F.col("offset").desc()).first()
+    settings = {} if said is None else json.loads(said["reason"])["settings"]
+    if settings.get("driver") in _WITHOUT_DELAYS:
+        return F.lit(0.0)
+    own = F.col("headers")[TASK_OPTIONS["delay"]].cast("string").cast("double")
+    return F.coalesce(own, F.lit(float(settings.get("delay", 0.0))))
 
 
 def _lives(rows: DataFrame, first: int) -> DataFrame:
@@ -121,9 +135,12 @@ def _lives(rows: DataFrame, first: int) -> DataFrame:
     )
 
 
-def _columns(moment: Column) -> list[Column]:
+def _columns(moment: Column, delay: Column) -> list[Column]:
+    ready_us = F.unix_micros(F.col("timestamp")) + F.round(delay * 1_000_000).cast("long")
+    asleep = F.col("last_state").isNull() & (ready_us > F.unix_micros(moment))
     awake = (F.col("last_state") == "delayed") & (F.col("until") <= moment)
-    state = F.when(awake, F.lit("ready")).otherwise(F.coalesce("last_state", F.lit("ready")))
+    state = F.when(awake, F.lit("ready")).when(asleep, F.lit("delayed"))
+    state = state.otherwise(F.coalesce("last_state", F.lit("ready")))
     named: Mapping[str, Column] = {
         "state": state,
         "attempts": F.coalesce("attempts", F.lit(0)),

@@ -201,3 +201,67 @@ async def test_backlogs_that_are_cold_are_worked_on(world: World) -> None:
     assert await take(store, 1) == []
     await change(store, "ack", [(0, 1)])
     assert await take(store, 1) == [(1, 1)]
+
+
+@pytest.mark.parametrize("snapshot", [False, True])
+async def test_a_rate_goes_on_after_a_restart(world: World, snapshot: bool) -> None:
+    store = world.store
+    await create(store, driver="utube", per_key=10, rate=0.1)
+    for key in (b"a", b"b"):
+        await put(store, b"0", b"1", b"2", key=key)
+    await change(store, "ack", await take(store))  # of a
+    world.clock.advance(4)
+    assert await take(store, stage="synced") == [(3, 1)]  # of b
+    await change(store, "ack", [(3, 1)])
+    if snapshot:
+        await world.engine.work.snapshot(await world.engine.registry.queue("q~g"))
+    world.clock.advance(1)
+    await world.restart()
+    assert await take(world.store, 9) == []
+    world.clock.advance(4.9)
+    assert await take(world.store, 9) == []
+    world.clock.advance(0.2)
+    assert await take(world.store, 9) == [(1, 1)]
+    world.clock.advance(4)
+    assert await take(world.store, 9) == [(4, 1)]
+
+
+async def test_a_rate_goes_on_after_an_update(world: World) -> None:
+    store = world.store
+    await create(store, driver="utube", per_key=10, rate=0.1)
+    await put(store, b"0", b"1", b"2", key=b"a")
+    assert await take(store) == [(0, 1)]
+    await store.update_group("q/g", {"rate": 0.5})
+    world.clock.advance(1.9)
+    assert await take(store) == []
+    world.clock.advance(0.2)
+    assert await take(store) == [(1, 1)]
+    state = (await world.engine.work.group("q/g")).live.state
+    assert len(state.takes) == 1, "older ones do not count any more"
+
+
+async def test_tasks_at_a_time_knows_the_delays_of_pushes(world: World) -> None:
+    store = world.store
+    await create(store, driver="fifottl", delay=20.0)
+    began_us = world.clock.now_us()
+    await put(store, b"0")
+    await put(store, b"1", delay=60.0)
+    await put(store, b"2", delay=0.0)
+    await store.seal("q")
+    world.clock.advance(30)
+    await put(store, b"3")
+    assert await take(store) == [(0, 1)]
+    await change(store, "nack", [(0, 1)], delay=1_000.0)
+
+    async def at(seconds: float) -> list[str]:
+        found = await store.tasks_at("q/g", began_us + round(seconds * 1_000_000))
+        return [str(row) for row in found.column("state").to_pylist()]
+
+    assert await at(10) == ["delayed", "delayed", "ready"]
+    assert await at(25) == ["ready", "delayed", "ready"]
+    now = ["delayed", "delayed", "ready", "delayed"]
+    assert await at(30) == now
+    assert await at(1e9) == now  # the future is not known
+    world.clock.advance(31)
+    assert await at(61) == ["delayed", "ready", "ready", "ready"]
+    assert await at(25) == ["ready", "delayed", "ready"]

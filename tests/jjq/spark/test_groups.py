@@ -88,6 +88,23 @@ def test_tasks_as_they_were_and_as_a_server_has_them_now(
     assert jjq.spark.tasks(spark, serving.root, queue, "new", server=serving.address).count() == 0
 
 
+def test_delays_of_pushes_are_known_where_the_driver_uses_them(spark: SparkSession, serving: Serving) -> None:
+    client, name = serving.client, serving.new_queue()
+    client.create_group(name, "g", driver="fifottl", delay=5_000.0)
+    client.create_group(name, "plain")
+    client.push(name, [b"0", b"1"], delay=[10_000.0, 0.0])
+    client.push(name, [b"2"])
+    frame = jjq.spark.tasks(spark, serving.root, name, "g", server=serving.address)
+    assert rows(frame, "state") == [("delayed",), ("ready",), ("delayed",)]
+    later = datetime.now(UTC) + timedelta(seconds=6_000)  # noqa: TID251 - the server's clock is this one
+    frame = jjq.spark.tasks(spark, serving.root, name, "g", at=later, server=serving.address)
+    assert rows(frame, "state") == [("delayed",), ("ready",), ("ready",)]
+    frame = jjq.spark.tasks(spark, serving.root, name, "plain", server=serving.address)
+    assert rows(frame, "state") == [("ready",)] * 3
+    found = client.tasks_at(f"{name}/g", datetime.now(UTC))  # noqa: TID251 - as above
+    assert found.column("state").to_pylist() == ["delayed", "ready", "delayed"]
+
+
 def test_mistakes_are_told(spark: SparkSession, serving: Serving, queue: str) -> None:
     with pytest.raises(jjq.NotFound, match="has no group none"):
         jjq.spark.transitions(spark, serving.root, queue, "none")
