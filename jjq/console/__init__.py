@@ -1,8 +1,10 @@
 """The console: jjq in a browser, served at / of the HTTP port.
 
     files       the fixed table of files that are served, with types, digests and compressed forms
-    static/     index.html and the ES modules, without a build step:
+    join        makes one script of the ES modules when the server starts, so that there is no build step
+    static/     index.html and the ES modules:
         app.js       starts everything: navigation, routing, key dialog, banner
+        early.js     the chosen theme, before anything is drawn
         screens.js   the table of screens; whoever adds a screen adds a line
         core/        API, live figures, routes, formats: no markup
         parts/       components that several screens use
@@ -17,5 +19,5 @@ once, so no path of a request ever reaches the file system.
 Invariants:
 - No inline script or style, no cookie, no address with a key in it: the key is in memory and in session storage.
 - Text of users goes into the page as text. `innerHTML` does not occur.
-- All that a screen loads in an empty browser has less than 60 KB, compressed. Screens and uPlot are loaded on demand.
+- All that is served has less than 60 KB compressed, without the SQL screen, which is loaded on demand.
 """

@@ -1,7 +1,10 @@
 """The files of the console, as they are served: read once from the package, and known by their addresses.
 
     /                      index.html
-    /console/<path>        everything else below static/
+    /console/app.js        all modules, joined (join.py)
+    /console/screens/…     modules of a screen that is loaded on demand, joined
+    /console/style.css     all style sheets
+    /console/…             icon.svg, early.js, and vendor/ as its files are
 
 A request names an address of this table or gets 404; nothing of a request is ever joined to a path.
 """
@@ -18,9 +21,13 @@ from importlib.resources.abc import Traversable
 from pathlib import PurePosixPath
 from typing import Final
 
+from jjq.console.join import JoinedScripts, join_styles
+
 HOME: Final = "/"
 PREFIX: Final = "/console/"
 _INDEX: Final = "index.html"
+_PLAIN: Final = frozenset({_INDEX, "icon.svg", "early.js"})
+_STYLES: Final = ("tokens", "shell", "parts", "queue", "work")  # later ones win
 _TYPES: Final = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -42,16 +49,26 @@ class ConsoleFile:
 @cache
 def console_files() -> Mapping[str, ConsoleFile]:
     """All files by address."""
-    found: dict[str, ConsoleFile] = {}
-    for name, body in _walk(files("jjq.console") / "static", ""):
-        address = HOME if name == _INDEX else PREFIX + name
-        found[address] = ConsoleFile(
+    return {
+        HOME if name == _INDEX else PREFIX + name: ConsoleFile(
             body,
             gzip.compress(body, mtime=0),
             f'"{hashlib.sha256(body).hexdigest()[:32]}"',
             _TYPES[PurePosixPath(name).suffix],
         )
-    return found
+        for name, body in _joined(dict(_walk(files("jjq.console") / "static", ""))).items()
+    }
+
+
+def _joined(sources: Mapping[str, bytes]) -> dict[str, bytes]:
+    served = {name: body for name, body in sources.items() if name in _PLAIN or name.startswith("vendor/")}
+    modules = {
+        name: body.decode() for name, body in sources.items() if name.endswith(".js") and name not in served
+    }
+    scripts = JoinedScripts(modules, "app.js").scripts
+    served |= {name: text.encode() for name, text in scripts.items()}
+    served["style.css"] = join_styles([sources[f"style/{name}.css"].decode() for name in _STYLES]).encode()
+    return served
 
 
 def _walk(folder: Traversable, under: str) -> Iterator[tuple[str, bytes]]:

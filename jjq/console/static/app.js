@@ -2,10 +2,9 @@
 import { html, render, useEffect, useErrorBoundary, useState } from "./vendor/preact.js";
 import { get, key, keyWanted, reachable, setKey } from "./core/api.js";
 import { useCell } from "./core/cell.js";
-import { useLoad } from "./core/load.js";
 import { match, route, to } from "./core/route.js";
 import { setTheme, theme } from "./core/theme.js";
-import { Button, Empty, Failure, Loading } from "./parts/base.js";
+import { Button, Empty, Failure } from "./parts/base.js";
 import { Dialog } from "./parts/dialog.js";
 import { Form, Text } from "./parts/form.js";
 import { Icon } from "./parts/icon.js";
@@ -67,12 +66,9 @@ function KeyDialog({ problem, onClose }) {
 
 function Screen({ found, query }) {
   const [crash, again] = useErrorBoundary();
-  const { data: Shown, error, reload } = useLoad(async () => ({ of: found.screen, default: (await found.screen.load()).default }), [found.screen]);
   useEffect(() => crash && again(), [found.screen]);
   if (crash) return html`<${Failure} error=${crash} retry=${again} />`;
-  if (error) return html`<${Failure} error=${error} retry=${reload} />`;
-  if (!Shown || Shown.of !== found.screen) return html`<${Loading} />`;
-  return html`<${Shown.default} key=${JSON.stringify(found.params)} params=${found.params} query=${query} />`;
+  return html`<${found.screen.view} key=${JSON.stringify(found.params)} params=${found.params} query=${query} />`;
 }
 
 function App() {

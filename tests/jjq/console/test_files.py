@@ -10,11 +10,22 @@ from pathlib import Path
 import pytest
 
 from jjq.console.files import HOME, PREFIX, console_files
+from jjq.console.join import JoinedScripts, ModuleError
 from tests.jjq.http.asking import Web
 
 CONSOLE = Path(__file__).parents[3] / "jjq" / "console"
-COMPRESSED_BYTES_MAX = 60_000  # of all files that a screen loads in an empty browser
+COMPRESSED_BYTES_MAX = 60_000  # of all files that are served, but the SQL screen
+ON_DEMAND = "/console/screens/sql.js"
 OURS = [address for address in console_files() if "/vendor/" not in address]
+SOURCES = {
+    path.relative_to(CONSOLE / "static").as_posix(): path.read_text("utf-8")
+    for path in CONSOLE.rglob("static/**/*.*")
+}
+MODULES = {
+    name: text
+    for name, text in SOURCES.items()
+    if name.endswith(".js") and not name.startswith("vendor/") and name != "early.js"
+}
 
 
 def test_vendored_files_are_those_of_the_notice() -> None:
@@ -29,51 +40,121 @@ def test_vendored_files_are_those_of_the_notice() -> None:
         for path in (CONSOLE / "static" / "vendor").iterdir()
     }
     assert told == found
-    assert len(found) == 3
+    assert len(found) == 1
     assert "Permission is hereby granted" in notice
     assert "Apache License" in (CONSOLE / "LICENSE-htm").read_text("utf-8")
 
 
-def imports_of(address: str) -> set[str]:
-    """A module and all that it imports; not what it loads on demand."""
-    found, waiting = set(), [address]
-    while waiting:
-        here = waiting.pop()
-        if here not in found:
-            found.add(here)
-            text = console_files()[here].body.decode()
-            waiting += [_resolve(here, target) for target in re.findall(r'from "(\.[^"]+)"', text)]
-    return found
+def test_the_whole_console_is_small() -> None:
+    known = console_files()
+    sizes = {address: len(file.compressed) for address, file in known.items()}
+    assert sum(sizes.values()) - sizes[ON_DEMAND] < COMPRESSED_BYTES_MAX, sizes
+    assert sizes[ON_DEMAND] < COMPRESSED_BYTES_MAX / 10, sizes
 
 
-def _resolve(base: str, target: str) -> str:
-    return (Path(base).parent / target).resolve().as_posix()
+def test_every_source_is_served_once_and_nothing_else() -> None:
+    known = {address.removeprefix(PREFIX): file.body.decode() for address, file in console_files().items()}
+    assert set(known) == {
+        HOME, "app.js", "early.js", "icon.svg", "screens/sql.js", "style.css", "vendor/preact.js",
+    }  # fmt: skip
+    offered = re.findall(r"Object\.assign\(M,\{(.+)\}\);", known["app.js"] + known["screens/sql.js"])
+    names = [name for line in offered for name in line.split(",")]
+    exported = [
+        name
+        for text in MODULES.values()
+        for name in re.findall(r"^export (?:async )?(?:function\*?|const|class) (\w+)", text, re.MULTILINE)
+    ]
+    assert sorted(names) == sorted(exported)
+    for name, text in SOURCES.items():
+        if name.endswith(".css"):
+            assert text.rstrip().splitlines()[-1].strip() in known["style.css"], name
 
 
-def screens() -> dict[str, str]:
-    """Path of each screen, and its module."""
-    table = console_files()["/console/screens.js"].body.decode()
-    return {
-        path: _resolve("/console/screens.js", file)
-        for path, file in re.findall(r'path: "([^"]+)".*import\("([^"]+)"\)', table)
+# Joining -------------------------------------------------------------------------------------------------
+
+
+def test_modules_are_joined_in_the_order_in_which_they_need_each_other() -> None:
+    joined = JoinedScripts(
+        {
+            "app.js": """// starts
+import { html } from "./vendor/preact.js";
+import { twice as double } from "./core/sums.js";
+  const page = () => import("./screens/later.js"); // on demand
+  render(html`${double(2)}`);
+""",
+            "core/sums.js": """import { useState } from "../vendor/preact.js";
+const two = 2;
+export const twice = (n) => two * n;
+""",
+            "screens/later.js": """import { html } from "../vendor/preact.js";
+import { twice } from "../core/sums.js";
+export function Later() {
+  return html`${twice(4)}`;
+}
+""",
+        },
+        "app.js",
+    )
+    assert joined.scripts == {
+        "app.js": """import {html,useState} from "./vendor/preact.js";
+const M={};
+{const two = 2;
+const twice = (n) => two * n;
+Object.assign(M,{twice});}
+{const {twice:double}=M;
+const page = () => import("./screens/later.js");
+render(html`${double(2)}`);}
+export {M};
+""",
+        "screens/later.js": """import {html} from "../vendor/preact.js";
+import {M} from "../app.js";
+{const {twice}=M;
+function Later() {
+return html`${twice(4)}`;
+}
+Object.assign(M,{Later});}
+export const {Later}=M;
+""",
     }
 
 
-@pytest.mark.parametrize("path", screens())
-def test_what_a_screen_loads_is_small(path: str) -> None:
-    known = console_files()
-    linked = re.findall(r'(?:src|href)="(console/[^"]+)"', known[HOME].body.decode())
-    loaded = (
-        {HOME, *(f"/{link}" for link in linked)} | imports_of("/console/app.js") | imports_of(screens()[path])
-    )
-    if "/console/parts/plot.js" in loaded:
-        loaded.add("/console/vendor/uplot.js")
-    assert sum(len(known[address].compressed) for address in loaded) < COMPRESSED_BYTES_MAX
+@pytest.mark.parametrize(
+    ("modules", "said"),
+    [
+        (
+            {"app.js": 'import { a } from "./a.js";', "a.js": 'import { b } from "./app.js";'},
+            "import each other",
+        ),
+        (
+            {
+                "app.js": 'import { a } from "./a.js";\nimport { a as b } from "./b.js";',
+                "a.js": "export const a = 1;",
+                "b.js": "export const a = 2;",
+            },
+            "a.js and b.js both export a",
+        ),
+        ({"app.js": 'import * as a from "./a.js";'}, "cannot join"),
+        ({"app.js": "export default 1;"}, "cannot join"),
+    ],
+)
+def test_a_module_that_cannot_be_joined_is_named(modules: dict[str, str], said: str) -> None:
+    with pytest.raises(ModuleError, match=said):
+        JoinedScripts(modules, "app.js")
 
 
-def test_every_file_is_served_and_only_those() -> None:
-    on_disk = {path.relative_to(CONSOLE / "static").as_posix() for path in CONSOLE.rglob("static/**/*.*")}
-    assert {address.removeprefix(PREFIX) for address in console_files()} - {HOME} | {"index.html"} == on_disk
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_imports_what_others_export_and_uses_it(name: str) -> None:
+    """A name that is not exported would be undefined in the joined script, without an error at its import."""
+    text = MODULES[name]
+    for names, target in re.findall(r'^import \{ (.+) \} from "(.+)";$', text, re.MULTILINE):
+        source = (Path("/") / Path(name).parent / target).resolve().relative_to("/").as_posix()
+        for each in names.split(", "):
+            exported, _, local = each.partition(" as ")
+            if not source.startswith("vendor/"):
+                assert re.search(rf"^export .*\b{exported}\b", MODULES[source], re.MULTILINE), (
+                    f"{name}: {each}"
+                )
+            assert len(re.findall(rf"\b{local or exported}\b", text)) > 1, f"{name} does not use {each}"
 
 
 @pytest.mark.parametrize("address", OURS)
@@ -103,6 +184,7 @@ def test_imports_and_links_lead_to_files_that_are_there() -> None:
     for address in OURS:
         text = known[address].body.decode()
         found = re.findall(r"""(?:from|import)\s*\(?\s*["'](\.{1,2}/[^"']+)["']""", text)
+        assert " // " not in text or address == "/console/early.js", f"a comment is served in {address}"
         base = Path(address).parent
         for target in found:
             assert (base / target).resolve().as_posix() in known, f"{address} imports {target}"

@@ -9,7 +9,7 @@ import { Confirm, Dialog } from "../parts/dialog.js";
 import { Form, Select } from "../parts/form.js";
 import { Table } from "../parts/table.js";
 import { attempt, say } from "../parts/toast.js";
-import { Moves, Plan, inWords, useMoves } from "./cluster_moves.js";
+import { Moves, RebalancePlan, movesInWords, useMoves } from "./cluster_moves.js";
 
 const REFRESH_SECONDS = 5;
 
@@ -19,7 +19,7 @@ async function nodesOf(signal) {
   return servers.some((each) => each.node) ? (await get("v1/nodes", {}, { signal })).nodes : null;
 }
 
-export default function Cluster() {
+export function Cluster() {
   const nodes = useLoad(nodesOf, []);
   useEvery(REFRESH_SECONDS, nodes.reload, []);
   return html`<${Loaded} load=${nodes} what="Asking for the nodes">${(found) => (found === null ? html`<${Alone} />` : html`<${Nodes} nodes=${found} reload=${nodes.reload} />`)}<//>`;
@@ -79,8 +79,8 @@ function Rebalance({ moves, onClose }) {
   return html`<${Dialog} title="Rebalance: the plan" onClose=${onClose} wide>
     <${Loaded} load=${plan} what="Planning">${(found) => (found.moves.length === 0
       ? html`<${Empty} title="Nothing to move">The nodes carry about the same.<//>`
-      : html`<${Plan} plan=${found} />
-        <${Form} verb=${`Move ${inWords(found.moves)}`} onCancel=${onClose} submit=${async () => { moves.run("Rebalance", found.moves); onClose(); }} />`)}<//>
+      : html`<${RebalancePlan} plan=${found} />
+        <${Form} verb=${`Move ${movesInWords(found.moves)}`} onCancel=${onClose} submit=${async () => { moves.run("Rebalance", found.moves); onClose(); }} />`)}<//>
   <//>`;
 }
 
@@ -93,8 +93,8 @@ function Drain({ node, moves, reload, onClose }) {
   };
   return html`<${Confirm} title=${`Drain ${node.id}`} verb=${`Drain ${node.id}`} retype=${node.id} onClose=${onClose} act=${act}
     plan=${(signal) => get("v1/plan", { leaving: node.id }, { signal })}
-    show=${(found) => html`<p><b>${node.id}</b> gets no new queues, and <b>${inWords(found.moves)}</b> ${found.moves.length === 1 ? "moves" : "move"} to other nodes. Nothing is lost; pushes to each queue pause for well under a second.</p>
-      <${Plan} plan=${found} />`} />`;
+    show=${(found) => html`<p><b>${node.id}</b> gets no new queues, and <b>${movesInWords(found.moves)}</b> ${found.moves.length === 1 ? "moves" : "move"} to other nodes. Nothing is lost; pushes to each queue pause for well under a second.</p>
+      <${RebalancePlan} plan=${found} />`} />`;
 }
 
 function TakeOver({ node, reload, onClose }) {

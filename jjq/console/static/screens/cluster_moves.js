@@ -9,10 +9,10 @@ const size = (moves) => moves.reduce((sum, move) => sum + move.shard.load.histor
 const offsets = (shard) => `${whole(shard.first_offset)} – ${shard.next_offset === null ? "the end" : whole(shard.next_offset - 1)}`;
 
 // 3 shards (1.2 GiB)
-export const inWords = (moves) => `${count(moves.length, "shard")} (${bytes(size(moves))})`;
+export const movesInWords = (moves) => `${count(moves.length, "shard")} (${bytes(size(moves))})`;
 
 // What each node carries before and after, and the moves.
-export function Plan({ plan }) {
+export function RebalancePlan({ plan }) {
   const share = (percents) => Math.max(0, Math.round(percents * 10)) / 1000; // of 1
   const most = Math.max(...plan.shares.flatMap(({ before, after }) => [share(before), share(after)]), 1e-9);
   return html`

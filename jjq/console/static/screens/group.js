@@ -8,16 +8,15 @@ import { go, refine, to } from "../core/route.js";
 import { Badge, Button, Failure, Loaded, Page, Panel, Time } from "../parts/base.js";
 import { Confirm } from "../parts/dialog.js";
 import { Choice, Form, Select, Text } from "../parts/form.js";
-import { lazy } from "../parts/lazy.js";
 import { STATES, StateTiles, inWords } from "../parts/states.js";
 import { attempt, say } from "../parts/toast.js";
 import { Tasks } from "./group_tasks.js";
+import { Past } from "./group_past.js";
 
-const Past = lazy(() => import("./group_past.js"), "Past");
 const OPEN = STATES.filter((name) => name !== "done");
 const VIEWS = [["tasks", "Tasks"], ["past", "Time machine"], ["settings", "Settings"]];
 
-export default function Group({ params: { queue, group }, query }) {
+export function Group({ params: { queue, group }, query }) {
   const path = at`v1/queues/${queue}/groups/${group}`;
   const [asked, ask] = useState("");
   const [turn, next] = useState(0);

@@ -27,7 +27,7 @@ const COLUMNS = [
   { id: "driver", label: "Driver", width: "104px", from: "wide", cell: (group) => group.settings.driver, sort: (group) => group.settings.driver },
 ];
 
-export default function Groups() {
+export function Groups() {
   const [search, setSearch] = useState("");
   const [making, make] = useState(false);
   const groups = useLoad((signal) => all("v1/groups", "groups", { signal }), []);

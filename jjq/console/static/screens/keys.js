@@ -24,7 +24,7 @@ const limits = (each) => [
   each.streams ? count(each.streams, "stream") : "",
 ].filter(Boolean).join(", ");
 
-export default function Keys() {
+export function Keys() {
   const [making, make] = useState(false);
   const [made, show] = useState(null);
   const [ending, end] = useState(null);

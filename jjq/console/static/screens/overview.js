@@ -11,7 +11,7 @@ const sum = (nodes, name) => nodes.reduce((total, node) => total + (node.figures
 const most = (nodes, name) => nodes.reduce((high, node) => Math.max(high, node[name]), 0);
 const column = (pick) => history.map((each) => (each.nodes && each.rates ? pick(each) ?? null : null));
 
-export default function Overview() {
+export function Overview() {
   useLive([], () => {});
   const now = useCell(sample);
   const error = useCell(trouble);

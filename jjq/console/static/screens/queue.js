@@ -7,18 +7,16 @@ import { useQueueFigures } from "../core/rates.js";
 import { refine, to } from "../core/route.js";
 import { Ago, Badge, Button, Failure, Loading, Page, Tile, Tiles } from "../parts/base.js";
 import { Icon } from "../parts/icon.js";
-import { lazy } from "../parts/lazy.js";
 import { attempt, say } from "../parts/toast.js";
 import { Elements } from "./queue/elements.js";
 import { Strip } from "./queue/strip.js";
+import { Push } from "./queue/push.js";
+import { Delete, Settings } from "./queue/settings.js";
+import { Verify } from "./queue/verify.js";
 
-const Push = lazy(() => import("./queue/push.js"), "Push");
-const Verify = lazy(() => import("./queue/verify.js"), "Verify");
-const Settings = lazy(() => import("./queue/settings.js"), "Settings");
-const Delete = lazy(() => import("./queue/settings.js"), "Delete");
 const CRUMBS = [["Queues", to("queues")]];
 
-export default function Queue({ params: { queue: name }, query }) {
+export function Queue({ params: { queue: name }, query }) {
   const load = useLoad((signal) => get(at`v1/queues/${name}`, {}, { signal }), [name]);
   const live = useQueueFigures([], [name])[name];
   const [dialog, open] = useState("");

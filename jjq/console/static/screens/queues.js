@@ -8,13 +8,12 @@ import { go, refine, to } from "../core/route.js";
 import { Ago, Badge, Button, Empty, Loaded, Page, Panel, Search } from "../parts/base.js";
 import { Form, Text } from "../parts/form.js";
 import { Icon } from "../parts/icon.js";
-import { lazy } from "../parts/lazy.js";
 import { Table } from "../parts/table.js";
+import { Create } from "./queue/settings.js";
 
-const Create = lazy(() => import("./queue/settings.js"), "Create");
 const sizeOf = (row) => row.next_offset - row.first_offset;
 
-export default function Queues({ query }) {
+export function Queues({ query }) {
   const [find, search] = useState(query.find || "");
   const [seen, setSeen] = useState([]);
   const queues = usePages((signal, grown) => all("v1/queues", "queues", { signal, grown }), []);

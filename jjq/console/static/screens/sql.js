@@ -10,11 +10,10 @@ import { Dialog } from "../parts/dialog.js";
 import { csv, download } from "../parts/download.js";
 import { Choice } from "../parts/form.js";
 import { Json, Long, parse } from "../parts/json.js";
-import { lazy } from "../parts/lazy.js";
 import { Table } from "../parts/table.js";
 import { attempt } from "../parts/toast.js";
+import { ResultPlot } from "./sql_plot.js";
 
-const ResultPlot = lazy(() => import("./sql_plot.js"), "ResultPlot");
 const SYSTEM = ["jjq.queues", "jjq.subscribers", "jjq.blocks", "jjq.groups", "jjq.tasks", "jjq.transitions", "jjq.nodes", "jjq.shards", "jjq.tables"];
 const NAMES = 200; // queues that are listed
 const TICK_MS = 100;
@@ -37,7 +36,7 @@ const text = cell("");
 const outcome = cell(null); // {columns, types, rows, seconds} or {error, query}
 let running = null;
 
-export default function Sql() {
+export function Sql() {
   const query = useCell(text);
   const result = useCell(outcome);
   const editor = useRef(null);

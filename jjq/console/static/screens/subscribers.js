@@ -8,17 +8,16 @@ import { refine, to } from "../core/route.js";
 import { Badge, Button, Empty, Loaded, Page, Panel, Search } from "../parts/base.js";
 import { Beside } from "../parts/beside.js";
 import { Icon } from "../parts/icon.js";
-import { lazy } from "../parts/lazy.js";
 import { Table } from "../parts/table.js";
+import { CreateSubscriber } from "./subscriber/dialogs.js";
+import { SubscriberView } from "./subscriber/view.js";
 
-const CreateSubscriber = lazy(() => import("./subscriber/dialogs.js"), "CreateSubscriber");
-const SubscriberView = lazy(() => import("./subscriber/view.js"), "SubscriberView");
 const KEPT = 300; // samples of each subscriber
 const QUEUES = 30; // whose subscribers are live at a time
 const past = new Map(); // id → {times, lag, seconds}
 const NONE = { times: [], lag: [], seconds: [] };
 
-export default function Subscribers({ query }) {
+export function Subscribers({ query }) {
   const [find, search] = useState("");
   const [creating, create] = useState(false);
   const { queue, chosen } = query;

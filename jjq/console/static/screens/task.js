@@ -18,7 +18,7 @@ const WORDS = {
   expire: "Its time to live was over", orphan: "Its worker was gone", purge: "Purged",
 };
 
-export default function Task({ params: { queue, group, task } }) {
+export function Task({ params: { queue, group, task } }) {
   const path = at`v1/queues/${queue}/groups/${group}`;
   const [verb, ask] = useState("");
   const info = useLoad((signal) => get(`${path}/${at`tasks/${task}`}`, {}, { signal }), [path, task]);

@@ -1,6 +1,6 @@
 // One element: where, when, headers, and all of its value.
 import { html, useState } from "../../vendor/preact.js";
-import { bytes, cut, span, whole as digits } from "../../core/format.js";
+import { bytes, cut, span, whole } from "../../core/format.js";
 import { useLoad } from "../../core/load.js";
 import { Button, Failure, Loading, Time } from "../../parts/base.js";
 import { download } from "../../parts/download.js";
@@ -8,7 +8,7 @@ import { Choice } from "../../parts/form.js";
 import { Icon } from "../../parts/icon.js";
 import { Json, write } from "../../parts/json.js";
 import { say } from "../../parts/toast.js";
-import { keyOf, sizeOf, textOf, whole } from "./fetch.js";
+import { keyOf, sizeOf, textOf, wholeElement } from "./fetch.js";
 
 const TREE_BYTES = 4 * 2 ** 20; // a larger value is shown as text
 const TEXT_CHARS = 50_000; // that are shown at once
@@ -16,11 +16,11 @@ const TEXT_CHARS = 50_000; // that are shown at once
 export function ElementView({ queue, content, element, onClose, bare }) {
   const [all, wantAll] = useState(0);
   const needs = element.partial || all > 0;
-  const load = useLoad((signal) => (needs ? whole(queue, element.offset, signal) : element), [queue, element.offset, needs]);
+  const load = useLoad((signal) => (needs ? wholeElement(queue, element.offset, signal) : element), [queue, element.offset, needs]);
   const shown = load.data || element;
   return html`<div class="element">
     ${!bare && html`<header class="row">
-      <h2 class="grow">Element ${digits(element.offset)}</h2>
+      <h2 class="grow">Element ${whole(element.offset)}</h2>
       <${Button} kind="quiet icon" aria-label="Close" onClick=${onClose}><${Icon} name="close" /><//>
     </header>`}
     <dl class="facts">

@@ -5,14 +5,13 @@ import { useLoad } from "../../core/load.js";
 import { Button, Empty, Failure, Loading, Panel, Time } from "../../parts/base.js";
 import { Beside } from "../../parts/beside.js";
 import { Icon } from "../../parts/icon.js";
-import { lazy } from "../../parts/lazy.js";
 import { Table } from "../../parts/table.js";
 import { attempt } from "../../parts/toast.js";
 import { ElementView } from "./element.js";
 import { PAGE, extent, keyOf, page, sizeOf, startingPoint, textOf } from "./fetch.js";
 import { Finder, Found } from "./finder.js";
+import { Export } from "./export.js";
 
-const Export = lazy(() => import("./export.js"), "Export");
 const KEPT = 200; // elements of a tail that are shown
 
 export function Elements({ queue, content, figures, place, moveTo, push }) {

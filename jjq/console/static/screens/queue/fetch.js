@@ -15,7 +15,7 @@ export async function page(queue, start, { end, limit = PAGE, signal, cut = CUT 
 }
 
 // One element with all of its value.
-export async function whole(queue, offset, signal) {
+export async function wholeElement(queue, offset, signal) {
   const [found] = await page(queue, `offset:${offset}`, { limit: 1, signal, cut: undefined });
   return found;
 }

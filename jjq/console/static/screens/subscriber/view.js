@@ -5,12 +5,10 @@ import { short, span, whole } from "../../core/format.js";
 import { to } from "../../core/route.js";
 import { Badge, Button, Time } from "../../parts/base.js";
 import { Icon } from "../../parts/icon.js";
-import { lazy } from "../../parts/lazy.js";
 import { Plot } from "../../parts/plot.js";
 import { attempt, say } from "../../parts/toast.js";
+import { DeleteSubscriber, Seek } from "./dialogs.js";
 
-const Seek = lazy(() => import("./dialogs.js"), "Seek");
-const DeleteSubscriber = lazy(() => import("./dialogs.js"), "DeleteSubscriber");
 
 export function SubscriberView({ subscriber, past, onClose, onChange, bare }) {
   const [dialog, open] = useState("");
