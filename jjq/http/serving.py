@@ -25,7 +25,18 @@ from jjq.http.sqew.catalogue import SqewCatalogue
 from jjq.http.sqew.messages import message_routes
 from jjq.http.sqew.queues import queue_routes
 from jjq.http.system import system_routes
-from jjq.http.v1 import elements, groups, operator, queues, replay, sql, subscribers, task_history, tasks
+from jjq.http.v1 import (
+    elements,
+    groups,
+    operator,
+    purge,
+    queues,
+    replay,
+    sql,
+    subscribers,
+    task_history,
+    tasks,
+)
 from jjq.http.v1.live import live_routes
 from jjq.http.v1.verify import verify_routes
 from jjq.http.websocket.calls import CallTable, call_route
@@ -48,7 +59,7 @@ def all_routes(keys: Keyring | None = None) -> list[HttpRoute]:
         return known
 
     routes += system_routes(table)
-    verbs = (queues, elements, replay, subscribers, groups, tasks, task_history, sql, operator)
+    verbs = (queues, elements, replay, subscribers, groups, tasks, task_history, purge, sql, operator)
     for room in (*verbs, priority_socket):
         routes += room.ROUTES
     sqew = SqewCatalogue()

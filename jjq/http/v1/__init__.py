@@ -10,6 +10,7 @@
     groups         worker groups
     tasks          their tasks: take, ack, nack, …
     task_history   … and their past: one task's life, all tasks at a time, activity
+    purge          nobody has anything left to do in a queue
     sql            queries
     operator       status, nodes, shards
     verify         prove that the history of a queue is sound

@@ -29,7 +29,7 @@ async def run(script: str, port: int) -> str:
 
 async def test_every_example_does_what_the_page_says(web: Web) -> None:
     said = [await run(script, web.port) for script in examples()]
-    made, pushed, lines, read, events, popping, working, retried, counted, live, missing = said
+    made, pushed, lines, read, events, popping, working, retried, counted, live, purging, missing = said
     assert json.loads(made)["content"] == "json"
     assert json.loads(pushed)["first_offset"] == 0
     assert json.loads(lines)["count"] == 2
@@ -54,4 +54,6 @@ async def test_every_example_does_what_the_page_says(web: Web) -> None:
     assert '"queues":[{"name":"orders","first_offset":0,"next_offset":4' in live
     assert live.count("event: sample") >= 1
     assert '"subscribers":[{"name":"billing"' in live
+    plan = json.loads(purging)
+    assert (plan["groups"][0]["name"], plan["subscribers"][0]["name"]) == ("ship", "billing")
     assert json.loads(missing)["advice"] == "create it, or correct the name"

@@ -71,6 +71,37 @@ async def test_tasks_are_taken_and_finished_in_every_way(orders: Web) -> None:
     assert (await orders.send("GET", f"{GROUP}/statistics")).json["tasks"]["done"] == 4
 
 
+async def test_after_a_purge_nobody_has_anything_to_do_and_the_elements_stay(orders: Web) -> None:
+    await with_tasks(orders)
+    for name, start in (("slow", "beginning"), ("new", "end")):
+        await orders.send("POST", "/v1/queues/orders/subscribers", {"name": name, "start": start})
+    await orders.send("POST", f"{GROUP}/take", {"max": 3})
+    plan = (await orders.send("POST", "/v1/queues/orders/purge", {"dry_run": True})).json
+    assert plan == {
+        "queue": "orders",
+        "next_offset": 4,
+        "groups": [{"name": "ship", "tasks": 4, "taken": 3}],
+        "subscribers": [
+            {"name": "new", "offset": 4, "passed": 0},
+            {"name": "slow", "offset": 0, "passed": 4},
+        ],
+    }
+    assert (await orders.send("GET", GROUP)).json["tasks"]["done"] == 0
+    assert (await orders.send("GET", "/v1/queues/orders/subscribers/slow")).json["lag"] == 4
+    assert (await orders.send("POST", "/v1/queues/orders/purge")).json == plan
+    assert (await orders.send("GET", GROUP)).json["tasks"] | {"total": 0} == {
+        "ready": 0, "taken": 0, "delayed": 0, "buried": 0, "done": 4, "total": 0,
+    }  # fmt: skip
+    assert (await orders.send("GET", "/v1/queues/orders/subscribers/slow")).json["lag"] == 0
+    assert len((await orders.ask("GET", "/v1/queues/orders/elements")).lines) == 4
+    again = (await orders.send("POST", "/v1/queues/orders/purge")).json
+    assert [group["tasks"] for group in again["groups"]] == [0]
+    assert [each["passed"] for each in again["subscribers"]] == [0, 0]
+    back = await orders.send("POST", "/v1/queues/orders/subscribers/slow/seek", {"start": "offset:1"})
+    assert back.json["lag"] == 3
+    assert (await orders.send("POST", "/v1/queues/nothing/purge")).status == 404
+
+
 async def test_groups_are_listed_changed_paused_and_deleted(orders: Web) -> None:
     await with_tasks(orders, 2)
     for query, names in (("", []), ("?ledgers=true", ["orders~ship"])):

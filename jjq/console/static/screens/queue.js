@@ -1,5 +1,5 @@
-// One queue: figures, blocks, elements; push, settings, seal, delete.
-import { html, useEffect, useState } from "../vendor/preact.js";
+// One queue: figures, blocks, elements; push, settings, seal, purge, delete.
+import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { at, get, post } from "../core/api.js";
 import { count, rate, short, span, whole } from "../core/format.js";
 import { useLoad } from "../core/load.js";
@@ -11,17 +11,22 @@ import { attempt, say } from "../parts/toast.js";
 import { Elements } from "./queue/elements.js";
 import { Strip } from "./queue/strip.js";
 import { Push } from "./queue/push.js";
-import { Delete, Settings } from "./queue/settings.js";
+import { Delete, Purge, Settings } from "./queue/settings.js";
 import { Verify } from "./queue/verify.js";
 
 const CRUMBS = [["Queues", to("queues")]];
 
 export function Queue({ params: { queue: name }, query }) {
   const load = useLoad((signal) => get(at`v1/queues/${name}`, {}, { signal }), [name]);
-  const live = useQueueFigures([], [name])[name];
+  const heard = useRef(undefined); // a queue that is being deleted is in no sample any more: its last figures stay
+  heard.current = useQueueFigures([], [name])[name] || heard.current;
+  const live = heard.current;
   const [dialog, open] = useState("");
   const [fresh, renew] = useState(0);
-  useEffect(() => load.reload(), [live && live.subscribers && live.subscribers.length]);
+  const readers = live && live.subscribers ? live.subscribers.length : undefined;
+  useEffect(() => {
+    if (load.data && readers !== undefined && readers !== load.data.subscribers) load.reload();
+  }, [readers]);
   if (!load.data)
     return html`<${Page} title=${name} crumbs=${CRUMBS}>${load.error ? html`<${Failure} error=${load.error} retry=${load.reload} />` : html`<${Loading} />`}<//>`;
   const queue = load.data;
@@ -37,6 +42,7 @@ export function Queue({ params: { queue: name }, query }) {
   return html`<${Page} title=${name} crumbs=${CRUMBS} about=${html`<${Badge}>${queue.content}<//> created <${Ago} at=${queue.created} />`}
     actions=${html`${pushButton}
       <${Button} onClick=${() => open("settings")}>Settings<//>
+      <${Button} onClick=${() => open("purge")}>Purge…<//>
       <${Button} onClick=${() => open("delete")}>Delete…<//>`}>
     <${Tiles}>
       <${Tile} label="Elements" value=${short(figures.next_offset - figures.first_offset)} note=${`next offset ${whole(figures.next_offset)}`} />
@@ -53,6 +59,7 @@ export function Queue({ params: { queue: name }, query }) {
     ${dialog === "push" && html`<${Push} queue=${name} content=${queue.content} onClose=${close} onDone=${() => { refine({ start: "" }); renew(fresh + 1); }} />`}
     ${dialog === "verify" && html`<${Verify} queue=${name} onClose=${close} />`}
     ${dialog === "settings" && html`<${Settings} queue=${queue} onClose=${close} onDone=${load.reload} />`}
+    ${dialog === "purge" && html`<${Purge} queue=${queue} onClose=${close} onDone=${load.reload} />`}
     ${dialog === "delete" && html`<${Delete} queue=${{ ...queue, next_offset: figures.next_offset }} onClose=${close} />`}
   <//>`;
 }

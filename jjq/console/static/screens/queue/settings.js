@@ -1,7 +1,7 @@
-// Dialogs of a queue: create, settings, delete.
+// Dialogs of a queue: create, settings, purge, delete.
 import { html, useState } from "../../vendor/preact.js";
 import { at, del, patch, post } from "../../core/api.js";
-import { bytes, count, span, time } from "../../core/format.js";
+import { bytes, count, span, time, whole } from "../../core/format.js";
 import { go } from "../../core/route.js";
 import { Confirm, Dialog } from "../../parts/dialog.js";
 import { Choice, Field, Form, Text } from "../../parts/form.js";
@@ -59,6 +59,17 @@ export function Settings({ queue, onClose, onDone }) {
     <//>
     <p class="dim small">id ${queue.id}, created ${time(queue.created)}, values are ${queue.content}</p>
   <//>`;
+}
+
+export function Purge({ queue, onClose, onDone }) {
+  const order = (dry_run) => post(at`v1/queues/${queue.name}/purge`, { dry_run });
+  return html`<${Confirm} title=${`Purge ${queue.name}?`} verb="Purge the queue" retype=${queue.name} onClose=${onClose} plan=${() => order(true)}
+    act=${async () => { await order(false); say(`Nobody has anything left to do in ${queue.name}`); onDone(); }}
+    show=${({ groups, subscribers }) => html`
+      ${groups.length + subscribers.length === 0 && html`<p>Nothing: the queue has no worker group and no subscriber.</p>`}
+      <ul>${groups.map((group) => html`<li>Group <b>${group.name}</b>: ${count(group.tasks, "task")} will be done without being worked on${group.taken > 0 && `, ${whole(group.taken)} of them now with workers`}.</li>`)}
+      ${subscribers.map((each) => html`<li>Subscriber <b>${each.name}</b>: ${count(each.passed, "element")} will be passed over.</li>`)}</ul>
+      <p>What is pushed until you confirm counts, too. The elements stay: they can be read, and a subscriber or a group can be moved back to them.</p>`} />`;
 }
 
 export function Delete({ queue, onClose }) {

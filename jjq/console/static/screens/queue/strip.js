@@ -19,7 +19,7 @@ export function Strip({ queue, figures, moveTo, actions }) {
   const [from, setFrom] = useState(null); // offset of the first block that is shown; null: the newest
   const [picked, pick] = useState(null);
   const load = useLoad((signal) => blocksFrom(queue, from, figures, signal), [queue, from]);
-  useEffect(() => load.reload(), [figures && figures.cold_offset]);
+  useEffect(() => load.data && load.reload(), [figures && figures.cold_offset]);
   if (!figures) return html`<${Panel} title="Blocks"><${Loading} /><//>`;
   const blocks = grown(load.data ? load.data.blocks : [], figures);
   const block = picked !== null && blocks.find((each) => each.id === picked);
