@@ -80,7 +80,8 @@ class Member:
         return self.engine.failed
 
     def _lost(self, error: Exception) -> None:
-        log.critical("%s", error)
+        if not self.failed.done():  # else it was said, and the node is about to stop
+            log.critical("%s", error)
         self.engine.fail(error)
 
     async def close(self) -> None:

@@ -126,7 +126,8 @@ async def open_single_node(
 
 
 def _lost(engine: Engine, error: Exception) -> None:
-    log.critical("%s", error)
+    if not engine.failed.done():  # else it was said, and the server is about to stop
+        log.critical("%s", error)
     engine.fail(error)
 
 
