@@ -37,6 +37,11 @@ ANYWHERE = ServerSettings(listen="127.0.0.1:0", grace_seconds=5.0)
 PATIENT = RemoteSettings(timeout_seconds=20.0)
 
 
+def hurry(remote: RemoteStore, seconds: float = 0.3) -> None:
+    """Nothing is waited for any longer than this, from now on: what is to be answered before has had its time."""
+    object.__setattr__(remote._settings, "timeout_seconds", seconds)
+
+
 @dataclass
 class Served:
     """What a test needs to talk to a server."""

@@ -17,7 +17,7 @@ from jjq.server.server import serve
 from jjq.server.settings import ServerSettings
 from tests.jjq.cutproxy import proxied
 from tests.jjq.fakestore import FakeStore
-from tests.jjq.serving import Served, numbers, said, served, until, values
+from tests.jjq.serving import Served, hurry, numbers, said, served, until, values
 
 PATIENT = RemoteSettings(timeout_seconds=20.0)
 
@@ -158,10 +158,10 @@ async def test_bytes_in_flight_are_bounded_and_order_is_kept(fake: Served) -> No
 
 
 async def test_no_receipt_in_time_is_of_unknown_outcome_and_a_retry_is_safe(fake: Served) -> None:
-    hasty = RemoteSettings(timeout_seconds=0.3)
-    async with proxied(fake.server.address) as proxy, RemoteStore(proxy.address, hasty) as remote:
+    async with proxied(fake.server.address) as proxy, RemoteStore(proxy.address, RemoteSettings()) as remote:
         await remote.create_queue("orders")
         proxy.swallow = True
+        hurry(remote)
         with pytest.raises(Unavailable, match="same sequence"):
             await remote.push("orders", values(b"a"), producer="p", sequence=0)
         proxy.cut_swallowed()

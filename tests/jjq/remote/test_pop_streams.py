@@ -23,7 +23,7 @@ from jjq.v1 import jjq_pb2 as pb
 from tests.jjq.client.faulty import FaultyStore
 from tests.jjq.cutproxy import CutProxy, cut_off, proxied
 from tests.jjq.fakestore import FakeStore
-from tests.jjq.serving import PATIENT, Served, numbers, said, served, until, values
+from tests.jjq.serving import PATIENT, Served, hurry, numbers, said, served, until, values
 
 Far = tuple[Served, CutProxy, RemoteStore]
 
@@ -238,10 +238,10 @@ async def test_a_connection_that_breaks_in_between_is_not_seen(far: Far) -> None
 
 async def test_an_answer_that_does_not_come_costs_the_timeout(fake: Served) -> None:
     await prepared(fake.store)
-    hasty = RemoteSettings(timeout_seconds=0.3)
-    async with proxied(fake.server.address) as proxy, RemoteStore(proxy.address, hasty) as remote:
+    async with proxied(fake.server.address) as proxy, RemoteStore(proxy.address, RemoteSettings()) as remote:
         await warm(remote)
         proxy.swallow = True
+        hurry(remote)
         with pytest.raises(Unavailable, match="outcome is unknown"):
             await remote.pop("orders/x")
 

@@ -22,7 +22,7 @@ from tests.jjq.fakestore import FakeStore
 from tests.jjq.serving import Served, numbers, served, until, values
 
 WHY = "the journal's disk has 0 bytes free"
-HASTY = RemoteSettings(timeout_seconds=0.5)
+HASTY = RemoteSettings(timeout_seconds=1.5)
 
 
 class Full(FakeStore):

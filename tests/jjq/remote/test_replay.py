@@ -74,7 +74,7 @@ async def test_what_cannot_be_read_is_told_at_once(fake: Served) -> None:
 
 async def test_a_server_that_stays_away_ends_the_read(fake: Served) -> None:
     await filled(fake, 5)
-    hasty = RemoteSettings(timeout_seconds=0.3)
+    hasty = RemoteSettings(timeout_seconds=2.0)
     async with proxied(fake.server.address) as proxy, RemoteStore(proxy.address, hasty) as remote:
         reading = remote.read("orders")
         await anext(reading)

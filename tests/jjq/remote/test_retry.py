@@ -16,7 +16,7 @@ from jjq.server.server import serve
 from jjq.server.settings import ServerSettings
 from tests.jjq.cutproxy import CutProxy, proxied, through_proxy
 from tests.jjq.fakestore import FakeStore
-from tests.jjq.serving import Served, said, served, until, values
+from tests.jjq.serving import Served, hurry, said, served, until, values
 
 PATIENT = RemoteSettings(timeout_seconds=20.0)
 
@@ -100,10 +100,10 @@ async def test_a_plain_push_waits_for_a_server_that_is_not_there_yet(far: Far) -
 
 
 async def test_a_server_that_never_answers_costs_the_timeout_and_no_more(fake: Served) -> None:
-    hasty = RemoteSettings(timeout_seconds=0.2)
-    async with proxied(fake.server.address) as proxy, RemoteStore(proxy.address, hasty) as remote:
+    async with proxied(fake.server.address) as proxy, RemoteStore(proxy.address, RemoteSettings()) as remote:
         await remote.list_queues()
         proxy.swallow = True
+        hurry(remote)
         with pytest.raises(Unavailable, match="DEADLINE"):
             await remote.list_queues()
 
