@@ -72,7 +72,7 @@ def terminal(found: dict[str, Any]) -> Table:
 
 
 def _remarks(found: dict[str, Any]) -> list[str]:
-    remarks = ["in brackets: how many times as good as jjq (gRPC)"]
+    remarks = ["in brackets: how many times as good as jjq as a server"]
     for system in found["systems"].values():
         if system["missing"]:
             remarks.append(f"{system['title']} is missing: {system['missing']}")
@@ -91,14 +91,16 @@ def markdown(found: dict[str, Any]) -> str:
         "",
         f"Taken {found['when']} by `python -m bench peers{_option(found)}`, all on one machine, clients and",
         f"servers sharing it ({about}). Median of the repetitions, ± half their range, and in brackets how many",
-        "times as good as jjq (gRPC) a system is: above 1 it is better than jjq, whichever way the figure points.",
+        "times as good as jjq as a server a system is: above 1 it is better than jjq, whichever way the figure points.",
         "[docs/benchmark.md](../../docs/benchmark.md) says what each line means.",
         "",
         *_grid(found, list(found["systems"]), {row["work"]: row["title"] for row in found["table"]}, True),
         "",
         *(f"- {remark}" for remark in _remarks(found)[1:]),
         "",
-        "![jjq and its peers](peers.png)",
+        "![Throughput of jjq and its peers](throughput.png)",
+        "",
+        "![Latency, start and size of jjq and its peers](latency.png)",
         "",
         "## How durable",
         "",
@@ -166,4 +168,4 @@ def write(found: dict[str, Any], folder: Path) -> None:
     (folder / "peers.json").write_text(text + "\n", "utf-8")
     (folder / "peers.md").write_text(markdown(found), "utf-8")
     (folder / "README-table.md").write_text(short(found), "utf-8")
-    plot(found, folder / "peers.png")
+    plot(found, folder)

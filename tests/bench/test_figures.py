@@ -11,13 +11,14 @@ import pytest
 
 from bench.peers import report
 from bench.peers.figures import Outcome, Work, compare, ratio, summary
+from bench.peers.plot import plot
 
 RATE = Work("rate", "push", "elements/s")
 TIME = Work("time", "restart", "s", higher_is_better=False)
 
 
 def outcomes() -> dict[str, Outcome]:
-    ours = Outcome("jjq (gRPC)", values={"rate": [100.0, 300.0, 200.0], "time": [2.0]})
+    ours = Outcome("jjq (server)", values={"rate": [100.0, 300.0, 200.0], "time": [2.0]})
     peer = Outcome(
         "Peer", weaker=True, durability="none", values={"rate": [50.0]}, absent={"time": "no disk"}
     )
@@ -96,6 +97,19 @@ def test_the_short_table_says_what_is_missing_instead_of_showing_an_empty_column
 )
 def test_numbers_have_three_digits(value: float, text: str) -> None:
     assert report.number(value) == text
+
+
+def test_a_run_is_drawn_as_two_charts(tmp_path: Path) -> None:
+    works = [Work("push.64.100", "push", "elements/s"), Work("growth.100", "push", "ms", False)]
+    systems = {
+        "jjq": Outcome("jjq", values={"push.64.100": [2.0], "growth.100": [1.0]}),
+        "peer": Outcome("Peer", weaker=True, values={"push.64.100": [1.0]}),
+    }
+    table = compare(works, systems)
+    drawn = {"table": table, "systems": {name: asdict(system) for name, system in systems.items()}}
+    assert plot(drawn, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["latency.png", "throughput.png"]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in tmp_path.iterdir())
 
 
 def test_the_files_of_a_run_can_be_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""jjq as a server: `jjq serve` in a process of its own, over gRPC."""
+"""jjq as a server: `jjq serve` in a process of its own, as clients find it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.peers.systems.jjqclient import JjqClient
 
 class JjqServer(System):
     name = "jjq"
-    title = "jjq (gRPC)"
+    title = "jjq (server)"
     client = "jjq.aio.connect"
     durability = "stage synced, the default: fdatasync before each receipt"
 
