@@ -25,7 +25,7 @@ from coldstore.shared import limits, lists
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.headers import check_header_counts, header_bytes, refuse_null_headers, refuse_reserved
 from coldstore.shared.json_text import check_json, shown
-from coldstore.shared.null_columns import null_column
+from coldstore.shared.lists import null_column
 
 Content = Literal["bytes", "text", "json", "ledger"]
 CONTENTS: Final = ("bytes", "text", "json")  # that a user may choose; a ledger comes with its group
