@@ -33,6 +33,14 @@ class SweptUploads:
     doubtful: int = 0
 
 
+def old_uploads(objects: ObjectStore, queue: str, before_us: int) -> bool:
+    """Whether there is a note that a sweep would look at."""
+    return any(
+        info.modified_us < before_us and paths.upload_sha256(info.key) is not None
+        for info in objects.list(paths.upload_folder(queue))
+    )
+
+
 def sweep_uploads(
     objects: ObjectStore, queue: str, clock: Clock, before_us: int, named: Named
 ) -> SweptUploads:

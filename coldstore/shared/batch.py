@@ -184,7 +184,7 @@ def check_columns(batch: pa.RecordBatch, content: Content) -> pa.RecordBatch:
         refuse_reserved(headers)
     # If all buffers together are small, no element can be over a limit. Only else are sizes computed.
     if not no_headers or batch.get_total_buffer_size() > limits.ELEMENT_BYTES_MAX:
-        _check_sizes(batch)
+        check_sizes(batch)
     return batch
 
 
@@ -260,13 +260,14 @@ def _refuse_null(values: pa.Array) -> None:
         )
 
 
-def _check_sizes(batch: pa.RecordBatch) -> None:
+def check_sizes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return `batch` if no element is too large, and all of them together are not."""
     sizes = element_bytes(batch)
     largest = int(sizes.argmax())
     if sizes[largest] > limits.ELEMENT_BYTES_MAX:
         raise InvalidInput(
             f"element {largest}: it has {sizes[largest]} bytes; at most {limits.ELEMENT_BYTES_MAX} are allowed "
-            f"(store a larger object elsewhere and push its address)",
+            f"(push_file, or push of a list of values, stores larger ones as objects)",
             position=largest,
         )
     size = payload_bytes(batch)
@@ -278,6 +279,7 @@ def _check_sizes(batch: pa.RecordBatch) -> None:
             position=position,
         )
     check_header_counts(batch.column("headers"))
+    return batch
 
 
 def element_bytes(batch: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.int64]]:

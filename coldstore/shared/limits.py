@@ -77,7 +77,7 @@ OBJECT_CHUNK_BYTES: Final = 1 * MIB  # that travel, or are read, at a time
 OBJECT_NAME_CHARS_MAX: Final = 255
 MEDIA_TYPE_CHARS_MAX: Final = 255
 URI_CHARS_MAX: Final = 2_048
-ATTACHMENTS_MAX: Final = 1_000  # objects and references in one push
+ATTACHMENTS_MAX: Final = 100  # objects and references in one push
 
 check(OBJECT_BYTES_MAX <= PART_BYTES * PARTS_MAX, "the largest object must fit into its parts")
 check(ELEMENT_BYTES_MAX <= BATCH_BYTES_MAX, "an element must fit into a batch")
