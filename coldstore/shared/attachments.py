@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -71,6 +71,55 @@ class Reference:
 
 Attachment = ObjectRef | Reference
 Attached = tuple[int, Attachment]  # the element's position in its push, and what it names
+
+
+class ObjectSource(Protocol):
+    """Reads what an element names. A client sets it; in `jjq.aio` what these give is awaited."""
+
+    def open(self, element: Any, /) -> Any: ...
+
+    def read(self, element: Any, /) -> Any: ...
+
+    def save(self, element: Any, path: Any, /) -> Any: ...
+
+
+class Naming:
+    """Elements and tasks: what they name beside their value, and how to get it."""
+
+    __slots__ = ()
+
+    def _naming(self) -> tuple[Mapping[str, bytes], ObjectSource | None]:
+        raise NotImplementedError
+
+    @property
+    def object(self) -> ObjectRef | None:
+        """The large object that it names: sha256, size, media_type, name."""
+        return object_in(self._naming()[0])
+
+    @property
+    def reference(self) -> Reference | None:
+        """What it refers to elsewhere: uri, size, sha256."""
+        return reference_in(self._naming()[0])
+
+    def open(self) -> Any:
+        """A file to read its object from, at any place; in `jjq.aio` it is awaited. Without an object: its value."""
+        return self._source().open(self)
+
+    def read(self) -> Any:
+        """All bytes of its object, checked; in `jjq.aio` they are awaited. Without an object: those of its value."""
+        return self._source().read(self)
+
+    def save(self, path: Any) -> Any:
+        """Write its object to a file, which appears when it is whole and right; in `jjq.aio` it is awaited."""
+        return self._source().save(self, path)
+
+    def _source(self) -> ObjectSource:
+        source = self._naming()[1]
+        if source is None:
+            raise InvalidInput(
+                "this element did not come from a client, or went to another process: pop it here"
+            )
+        return source
 
 
 def last_part(name: str) -> str:
@@ -135,12 +184,19 @@ def objects_in(batch: pa.RecordBatch | pa.Table) -> list[ObjectRef]:
     return list(found.values())
 
 
-def with_attachments(payload: pa.RecordBatch, attached: Sequence[Attached]) -> pa.RecordBatch:
-    """A checked payload, whose elements name what is attached to them."""
+def with_attachments(
+    payload: pa.RecordBatch, attached: Sequence[Attached], empty: str | None = None
+) -> pa.RecordBatch:
+    """A checked payload, whose elements name what is attached; `empty` stands for a value of theirs that is empty."""
     check_attached(attached, payload.num_rows)
     rows: list[Any] = payload.column(2).to_pylist()
     for position, attachment in attached:
         rows[position] = [*(rows[position] or ()), header_of(attachment)]
+    if empty is not None:
+        values = payload.column(1).to_pylist()
+        for position, _ in attached:
+            values[position] = values[position] or empty
+        payload = payload.set_column(1, payload.schema.field(1), lists.array(values, payload.column(1).type))
     return payload.set_column(2, payload.schema.field(2), lists.array(rows, _HEADERS))
 
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from coldstore.shared import limits, lists
+from coldstore.shared.attachments import Naming, ObjectSource
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.headers import check_header_counts, header_bytes, refuse_null_headers, refuse_reserved
 from coldstore.shared.json_text import check_json, shown
@@ -51,7 +52,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class Element(Naming):
     """One element as a person sees it."""
 
     offset: int
@@ -59,6 +60,10 @@ class Element:
     key: bytes | None
     value: bytes | str
     headers: Mapping[str, bytes] = field(default_factory=dict)
+    source: ObjectSource | None = field(default=None, compare=False, repr=False)
+
+    def _naming(self) -> tuple[Mapping[str, bytes], ObjectSource | None]:
+        return self.headers, self.source
 
 
 def check_content(content: str) -> Content:
@@ -325,7 +330,7 @@ def stamp_each(
     return pa.RecordBatch.from_arrays(columns, schema=_ELEMENTS[content])
 
 
-def elements(batch: pa.RecordBatch | pa.Table) -> Iterator[Element]:
+def elements(batch: pa.RecordBatch | pa.Table, source: ObjectSource | None = None) -> Iterator[Element]:
     """The elements of a batch, one by one, for people and for clients that want Python values."""
     names = batch.schema.names
     offsets = batch.column("offset").to_pylist()
@@ -334,7 +339,7 @@ def elements(batch: pa.RecordBatch | pa.Table) -> Iterator[Element]:
     values = batch.column("value").to_pylist()
     headers = batch.column("headers").to_pylist() if "headers" in names else [None] * len(offsets)
     for offset, us, key, value, pairs in zip(offsets, times, keys, values, headers, strict=True):
-        yield Element(offset, from_us(us), key, value, dict(pairs) if pairs else {})
+        yield Element(offset, from_us(us), key, value, dict(pairs) if pairs else {}, source)
 
 
 def from_us(us: int) -> datetime:

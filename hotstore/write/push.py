@@ -176,7 +176,9 @@ def check_push(queue: PushQueue, push: Push) -> PushEntry:
             raise InvalidInput(f"{queue.name} is the ledger of a group: only the group writes it")
         checked = check_columns(payload, queue.content)
         if push.objects:
-            checked = check_sizes(with_attachments(checked, push.objects))
+            checked = check_sizes(
+                with_attachments(checked, push.objects, "null" if queue.content == "json" else None)
+            )
         if checked is not payload:
             push = push._replace(payload=checked, serialized=None)
     if expected_offset is not None and not 0 <= check_whole("expected_offset", expected_offset) <= OFFSET_MAX:
