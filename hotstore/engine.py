@@ -22,6 +22,8 @@ from hotstore.checkpoint.recollection import CheckpointPlace, Recollection
 from hotstore.checkpoint.registry_part import RegistryPart
 from hotstore.journal.port import Extent, Journal, Poisoned
 from hotstore.journal.witness import Exposed, Testimony, Witness
+from hotstore.large.desk import ObjectDesk, ObjectLimits
+from hotstore.large.sweep import UploadSweep
 from hotstore.lifecycle.administration import Administration
 from hotstore.lifecycle.departure import Departures
 from hotstore.lifecycle.maintenance import Maintenance, Parts
@@ -53,20 +55,26 @@ class Runners:
 
     seal: Runner
     load: Runner
+    large: Runner  # whoever uploads or reads an object waits for it
     threaded: bool = True
 
     @classmethod
     def threads(cls) -> Runners:
-        return cls(ThreadRunner("jjq-seal", 2), ThreadRunner("jjq-load", 4))
+        return cls(
+            ThreadRunner("jjq-seal", 2),
+            ThreadRunner("jjq-load", 4),
+            ThreadRunner("jjq-object", 4, urgent=True),
+        )
 
     @classmethod
     def inline(cls) -> Runners:
         """Everything on one thread, for simulation."""
-        return cls(InlineRunner(), InlineRunner(), threaded=False)
+        return cls(InlineRunner(), InlineRunner(), InlineRunner(), threaded=False)
 
     def close(self) -> None:
         self.load.close()
         self.seal.close()
+        self.large.close()
 
 
 async def _nothing(_sealed: bool) -> None:
@@ -125,14 +133,17 @@ class Engine:
             self.registry, self.committer, self.sealer, self.departures, cold, self.registry.owners, runners.seal,
             clock,
         )  # fmt: skip
+        bounds = ObjectLimits(settings.object_bytes_max, settings.queue_objects_bytes_max)
+        self.large = ObjectDesk(cold.objects, bounds, runners.large, clock, chance)
         self.store = HotStore(
             self.registry, self.committer, admission, reading, self.blocks, self.sealer, runners.load, clock, chance,
-            administration, self.status, self.work,
+            administration, self.status, self.work, self.large,
         )  # fmt: skip
         self.maintenance = Maintenance(
             Parts(
                 self.registry, self.blocks, self.sealer, self.checkpointer, runners.seal,
                 self.usage, free_bytes, self.look_at_journal, cold.sweep_deleted,
+                UploadSweep(cold.objects, runners.seal, clock),
             ),
             settings,
             clock,
@@ -285,6 +296,7 @@ class Engine:
             await asyncio.wait([self._warming])
         await self.maintenance.stop()
         await self.work.close()
+        await self.large.close()
         clean = self.committer.poisoned is None
         if clean:
             await self._settle()

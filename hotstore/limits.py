@@ -80,6 +80,13 @@ SNAPSHOT_ROWS: Final = 10_000  # of a ledger after its last snapshot, for which 
 SNAPSHOTS_KEPT: Final = 2  # beside a ledger
 LIST_TASKS_MAX: Final = 10_000  # in one page
 
+# Large objects
+UPLOADS_MAX: Final = 32  # under way at a node; each holds a few parts in memory
+UPLOAD_IDLE_SECONDS: Final = 600.0  # then an upload that was cut off is given up
+OBJECT_USE_SECONDS: Final = (
+    60.0  # so long the bytes of a queue's objects are not counted anew, where it has a quota
+)
+
 check(BATCH_BYTES_MAX <= GROUP_BYTES_MAX, "an admitted batch must fit into a group")
 check(GROUP_BYTES_MAX < JOURNAL_BATCH_BYTES_MAX, "a group and its framing must fit into the journal")
 check(JOURNAL_BATCH_BYTES_MAX < SEGMENT_BYTES_DEFAULT, "a batch must fit into a segment")

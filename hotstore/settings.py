@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coldstore.shared.errors import InvalidInput
-from coldstore.shared.limits import BATCH_BYTES_MAX, GIB, MIB
+from coldstore.shared.limits import BATCH_BYTES_MAX, GIB, MIB, OBJECT_BYTES_MAX, PART_BYTES, PARTS_MAX
 from hotstore.limits import GROUP_BYTES_MAX
 
 
@@ -26,6 +26,8 @@ class HotSettings:
     checkpoint_seconds: float = 5.0  # how far the checkpoint may be behind
     merge_seconds: float = 10.0  # how often young blocks are looked at
     sweep_seconds: float = 3_600.0
+    object_bytes_max: int = OBJECT_BYTES_MAX  # of one large object
+    queue_objects_bytes_max: int = 0  # of all large objects of a queue; 0: no quota
     seal_on_close: bool = False  # off: the tail stays in the journal and the next start is as quick
 
     def __post_init__(self) -> None:
@@ -52,6 +54,8 @@ class HotSettings:
                 raise InvalidInput(f"{name} must be positive")
         if not 0 < self.group_bytes_max <= GROUP_BYTES_MAX:
             raise InvalidInput(f"group_bytes_max must be between 1 and {GROUP_BYTES_MAX} bytes")
-        for name in ("hot_bytes_max", "disk_free_bytes_min"):
+        if not 0 <= self.object_bytes_max <= PART_BYTES * PARTS_MAX:
+            raise InvalidInput(f"object_bytes_max must be between 0 and {PART_BYTES * PARTS_MAX} bytes")
+        for name in ("hot_bytes_max", "disk_free_bytes_min", "queue_objects_bytes_max"):
             if getattr(self, name) < 0:
                 raise InvalidInput(f"{name} must not be negative")

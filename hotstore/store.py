@@ -27,6 +27,7 @@ from coldstore.shared.push import Push, PushTarget
 from coldstore.shared.results import Deletion, NodeStatus, in_order
 from hotstore.journal import records
 from hotstore.journal.port import Record
+from hotstore.large.desk import LargeVerbs, ObjectDesk
 from hotstore.lifecycle.administration import Administration
 from hotstore.lifecycle.loss import Losses
 from hotstore.lifecycle.seal import Sealer
@@ -50,7 +51,7 @@ from hotstore.write.producers import check_retry
 from hotstore.write.push import JsonChecks, PushEntry, check_push, check_whole
 
 
-class HotStore(WorkVerbs, PushTarget):
+class HotStore(WorkVerbs, LargeVerbs, PushTarget):
     """Verbs of `port.Store`, and nothing else: each checks its input and asks the part that knows."""
 
     def __init__(
@@ -67,6 +68,7 @@ class HotStore(WorkVerbs, PushTarget):
         administration: Administration,
         desk: StatusDesk,
         work: WorkDesk,
+        large: ObjectDesk,
     ) -> None:
         self._registry = registry
         self._committer = committer
@@ -81,6 +83,7 @@ class HotStore(WorkVerbs, PushTarget):
         self._administration = administration
         self._status = desk
         self._desk = work
+        self._large = large
         self._capacity = Capacity(work)
         self._json = JsonChecks()
         self._close: Callable[[], Awaitable[None]] | None = None
@@ -320,6 +323,8 @@ class HotStore(WorkVerbs, PushTarget):
         lost = found.state.damage or found.state.doubt
         if lost is not None:
             raise lost.with_traceback(None)
+        if push.objects:
+            await self._large.check(push)
         entry = check_push(found, push)
         entry.on_settled = self._admission.leave  # admitted until the journal has it, whoever still waits
         if found.on_grown is not None:  # it has worker groups, of which one may be full
@@ -329,6 +334,8 @@ class HotStore(WorkVerbs, PushTarget):
         else:
             await self._submit(entry)
         receipt = entry.receipt or await entry.reply()
+        if push.objects:
+            self._large.named(push)
         # A push that expects OFFSET_MAX can never be written: it only asks for a receipt, and says no elements again.
         asks = expected_offset == OFFSET_MAX
         if receipt.duplicate and producer is not None and sequence is not None and not asks:

@@ -15,6 +15,7 @@ from coldstore.objects.settings import S3Settings
 from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import SystemClock
 from coldstore.shared.errors import InvalidInput
+from coldstore.shared.limits import OBJECT_BYTES_MIN
 from hotstore.settings import HotSettings
 from jjq import arguments
 from jjq.client.client import AsyncClient as Client
@@ -62,11 +63,15 @@ def open(
     *,
     s3: S3Settings | None = None,
     settings: HotSettings | None = None,
+    object_bytes_min: int | str | None = None,
 ) -> Opening:
     """A store in this process, in the directory `path`, which no other process may have open.
 
     History goes to `cold`: a folder (by default `cold` in `path`) or s3://BUCKET/PREFIX.
+    A value of more than `object_bytes_min` (1 MiB by default) is stored as a large object; see docs/objects.md.
     """
+
+    least = _least(object_bytes_min)
 
     async def make() -> Client:
         from jjq.node.node import NodeSettings, open_node
@@ -96,7 +101,14 @@ def open(
                 each.close()
             await engine.close()
 
-        return Client(engine.store, clock=clock, chance=chance, on_close=close, queries=queries)
+        return Client(
+            engine.store,
+            clock=clock,
+            chance=chance,
+            on_close=close,
+            queries=queries,
+            object_bytes_min=least,
+        )
 
     return Opening(make)
 
@@ -108,6 +120,7 @@ def connect(
     tls: ClientTls | None = None,
     key: str | None = None,
     transport: str | None = None,
+    object_bytes_min: int | str | None = None,
 ) -> Opening:
     """A client of the servers `HOST:PORT`, or several with commas between; any of them will do.
 
@@ -116,8 +129,11 @@ def connect(
     `key` is shown to servers that want one: jjq_<id>_<secret>, as `jjq key create` printed it.
     `transport` is for single calls and subscriptions: `auto` (WebSocket where the server has it, else gRPC),
     `websocket` or `grpc`; without it JJQ_TRANSPORT says, or it is `auto`.
+    A value of more than `object_bytes_min` (1 MiB by default) is stored as a large object; see docs/objects.md.
     """
     chosen = transport if transport is not None else os.environ.get("JJQ_TRANSPORT") or "auto"
+
+    least = _least(object_bytes_min)
 
     async def make() -> Client:
         from jjq.remote.groups.group_store import RemoteWorkStore
@@ -141,7 +157,19 @@ def connect(
             await store.close()
 
         return Client(
-            store, clock=clock, chance=chance, retry_seconds=timeout, on_close=close, queries=queries
+            store,
+            clock=clock,
+            chance=chance,
+            retry_seconds=timeout,
+            on_close=close,
+            queries=queries,
+            object_bytes_min=least,
         )
 
     return Opening(make)
+
+
+def _least(object_bytes_min: int | str | None) -> int:
+    return (
+        OBJECT_BYTES_MIN if object_bytes_min is None else arguments.size("object_bytes_min", object_bytes_min)
+    )

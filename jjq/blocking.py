@@ -28,7 +28,7 @@ from jjq.client.blocking_results import Replay, SqlResult, Worker
 from jjq.client.client import Sub
 from jjq.client.groups.push_options import Priority, Seconds, with_options
 from jjq.client.loop_thread import Portal, portal
-from jjq.client.payload import Headers, Keys, to_payload
+from jjq.client.payload import Headers, Keys, ListedPayload, to_payload
 from jjq.client.producer import AsyncProducer
 from jjq.client.push_future import PushFuture
 from jjq.client.subscription import AsyncSubscription
@@ -176,6 +176,7 @@ class Client:
     def __init__(self, made: client.AsyncClient, runs_on: Portal) -> None:
         self._client = made
         self._portal = runs_on
+        made._use_blocking(runs_on)
         runs_on.on_exit(self, self.close)
 
     create_queue = _blocking(client.AsyncClient.create_queue)
@@ -198,6 +199,8 @@ class Client:
     pop_batch = _blocking(client.AsyncClient.pop_batch)
     peek_batch = _blocking(client.AsyncClient.peek_batch)
     _push = _blocking(client.AsyncClient.push)
+    push_file = _blocking(client.AsyncClient.push_file)
+    push_reference = _blocking(client.AsyncClient.push_reference)
     create_group = _blocking(client.AsyncClient.create_group)
     get_group = _blocking(client.AsyncClient.get_group)
     list_groups = _blocking(client.AsyncClient.list_groups)
@@ -244,17 +247,19 @@ class Client:
         timeout: float = 0.0,
     ) -> Receipt:
         options = {"delay": delay, "ttl": ttl, "ttr": ttr, "priority": priority}
-        payload = with_options(to_payload(values, keys, headers), options)
+        payload: Any = with_options(to_payload(values, keys, headers), options)
+        if isinstance(values, list | tuple):
+            payload = ListedPayload(payload)
         identity = {"producer": producer, "sequence": sequence, "expected_offset": expected_offset}
         return self._push(queue, payload, stage=stage, timeout=timeout, **cast("Any", identity))
 
     @_documented_as(client.AsyncClient.pop)
     def pop(self, subscriber: Sub, max: int = 1, wait: float = 0.0) -> list[Element]:
-        return list(elements(self.pop_batch(subscriber, max, wait)))
+        return list(elements(self.pop_batch(subscriber, max, wait), self._client._objects_of(subscriber)))
 
     @_documented_as(client.AsyncClient.peek)
     def peek(self, subscriber: Sub, max: int = 1, wait: float = 0.0) -> list[Element]:
-        return list(elements(self.peek_batch(subscriber, max, wait)))
+        return list(elements(self.peek_batch(subscriber, max, wait), self._client._objects_of(subscriber)))
 
     producer = _wrapping(client.AsyncClient.producer, Producer)
     subscribe = _wrapping(client.AsyncClient.subscribe, Subscription)
@@ -287,13 +292,18 @@ def open(
     *,
     s3: S3Settings | None = None,
     settings: HotSettings | None = None,
+    object_bytes_min: int | str | None = None,
 ) -> Client:
     """A store in this process, in the directory `path`, which no other process may have open.
 
     History goes to `cold`: a folder (by default `cold` in `path`) or s3://BUCKET/PREFIX.
+    A value of more than `object_bytes_min` (1 MiB by default) is stored as a large object; see docs/objects.md.
     """
     runs_on = portal()
-    return Client(runs_on.run(_made(aio.open(path, cold, s3=s3, settings=settings))), runs_on)
+    return Client(
+        runs_on.run(_made(aio.open(path, cold, s3=s3, settings=settings, object_bytes_min=object_bytes_min))),
+        runs_on,
+    )
 
 
 def connect(
@@ -303,6 +313,7 @@ def connect(
     tls: ClientTls | None = None,
     key: str | None = None,
     transport: str | None = None,
+    object_bytes_min: int | str | None = None,
 ) -> Client:
     """A client of the servers `HOST:PORT`, or several with commas between; any of them will do.
 
@@ -311,7 +322,10 @@ def connect(
     `key` is shown to servers that want one: jjq_<id>_<secret>, as `jjq key create` printed it.
     `transport` is for single calls and subscriptions: `auto` (WebSocket where the server has it, else gRPC),
     `websocket` or `grpc`; without it JJQ_TRANSPORT says, or it is `auto`.
+    A value of more than `object_bytes_min` (1 MiB by default) is stored as a large object; see docs/objects.md.
     """
     runs_on = portal()
-    opening = aio.connect(servers, timeout=timeout, tls=tls, key=key, transport=transport)
+    opening = aio.connect(
+        servers, timeout=timeout, tls=tls, key=key, transport=transport, object_bytes_min=object_bytes_min
+    )
     return Client(runs_on.run(_made(opening)), runs_on)

@@ -66,6 +66,9 @@ MESSAGE_FIELDS_MAX: Final = 64  # at the top level; no message of ours has as ma
 REQUEST_BYTES_MAX: Final = (
     64 * KIB
 )  # of a request beside its batch; names at their limits take less than 1 KiB
+UPLOAD_MESSAGE_BYTES_MAX: Final = 4 * MIB + 1 * KIB  # a piece of a large object, and where it belongs
+OBJECT_SECONDS: Final = 60.0  # to take one piece of a large object, or to give the first one
+OBJECT_FINISH_SECONDS: Final = 600.0  # to make a large object durable after its last byte
 TASKS_MAX: Final = 100_000  # of one take or one change
 TASK_BYTES_MAX: Final = 32  # an id, an attempt, a deadline and a priority as varints, rounded up
 CHANGE_BYTES_MAX: Final = TASKS_MAX * TASK_BYTES_MAX + REQUEST_BYTES_MAX  # of a request or a reply with tasks

@@ -8,6 +8,8 @@
     queues/<name>/index/<first:020d>-<next:020d>.arrow   roll-up of the final blocks first..next
     queues/<name>/quarantine/<file>.<digest>             files of data/ that no metadata named
     queues/<name>/state/<what>                           snapshots, so that a queue can move
+    queues/<name>/objects/<sha256>                       large objects, named by what they hold: written once
+    queues/<name>/uploads/<sha256>.json                  an object that no element may name yet (coldstore/large/)
     queues/<name>/shards.json                            owner, epoch, block ranges (compare-and-swap)
     cluster/nodes/<id>.json                              node address, heartbeat, load
     cluster/tenures/<id>.json                            a node's run and its journal (compare-and-swap)
@@ -58,6 +60,9 @@ _TENURE = re.compile(r"cluster/tenures/(.+)\.json")
 _QUARANTINED = re.compile(r"queues/[^/]+/quarantine/(\d{20})\.parquet\.[0-9a-f]+")
 _ROLLUP = re.compile(r"queues/[^/]+/index/(\d{20})-(\d{20})\.arrow")
 _SNAPSHOT = re.compile(r"queues/[^/]+/groups/(\d{20})-([0-9a-f]{32})\.arrow")
+_LARGE = re.compile(r"queues/[^/]+/objects/([0-9a-f]{64})")
+_UPLOAD = re.compile(r"queues/[^/]+/uploads/([0-9a-f]{64})\.json")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _DELETION = re.compile(r"deletions/(.+)\.json")
 _NODE = re.compile(r"cluster/nodes/([^/]+)\.json")
 
@@ -264,6 +269,43 @@ def parse_snapshot(key: str) -> tuple[int, str] | None:
     """The ledger's offset and the digest in the name of a snapshot; None if it is none."""
     match = _SNAPSHOT.fullmatch(key)
     return (int(match[1]), match[2]) if match else None
+
+
+def check_sha256(sha256: str) -> str:
+    """Return `sha256` if it can be the digest of an object, and so its name."""
+    if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
+        raise InvalidInput(f"{str(sha256)[:80]!r} is no sha256: use 64 lower-case hexadecimal digits")
+    return sha256
+
+
+def large_folder(name: str) -> str:
+    return queue_folder(name) + "objects/"
+
+
+def large(name: str, sha256: str) -> str:
+    """The large object of these bytes."""
+    return large_folder(name) + check_sha256(sha256)
+
+
+def large_sha256(key: str) -> str | None:
+    """The digest that names the large object at this key, else None."""
+    match = _LARGE.fullmatch(key)
+    return match[1] if match else None
+
+
+def upload_folder(name: str) -> str:
+    return queue_folder(name) + "uploads/"
+
+
+def upload(name: str, sha256: str) -> str:
+    """The note that an object is being uploaded, or was, and that no element may name it yet."""
+    return f"{upload_folder(name)}{check_sha256(sha256)}.json"
+
+
+def upload_sha256(key: str) -> str | None:
+    """The digest of the object that this note is about, else None."""
+    match = _UPLOAD.fullmatch(key)
+    return match[1] if match else None
 
 
 def state(name: str, what: str) -> str:

@@ -1,6 +1,7 @@
 """Object stores: seven verbs, and what implements them.
 
     port         `ObjectStore`: get, put, put_if_absent, put_if_match, list, head, delete
+    parts        `PartStore`: the same stores, for an object in parts
     memory       in this process, for tests and for trying things out
     local        files of a folder; local_files does the careful steps (links, sync, direct I/O)
     s3           a bucket; s3_requests sends one request, s3_errors says what its failure means

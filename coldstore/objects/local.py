@@ -33,6 +33,7 @@ from coldstore.objects.port import Body, Object, ObjectInfo, check_range, cut_ra
 from coldstore.shared.chance import Chance, SystemChance
 from coldstore.shared.clock import Clock, SystemClock
 from coldstore.shared.errors import Conflict, InvalidInput, NotFound, Unavailable
+from coldstore.shared.limits import PART_BYTES
 
 _STALE_SECONDS: Final = 3_600  # a temporary file of a dead process is left alone for so long
 _SETTLED_FOLDERS: Final = 10_000
@@ -66,6 +67,9 @@ class LocalObjects:
         self._clock = clock or SystemClock()
         self._chance = chance or SystemChance()
         self._temporary = self._root / ".tmp"
+        self._uploads: dict[
+            str, tuple[ExitStack, int]
+        ] = {}  # of this process: a file is gone with its writer
         self._settled: set[str] = set()  # folders whose names are known to be durable
         local_files.sweep_temporary(self._temporary, self._clock.now_us() - _STALE_SECONDS * 1_000_000)
 
@@ -140,6 +144,49 @@ class LocalObjects:
                 with self._locked():
                     os.unlink(name, dir_fd=folder)
                 local_files.sync_name(folder, f"delete {key}")
+
+    # As `PartStore` ---------------------------------------------------------------------------------
+
+    def begin_parts(self, key: str) -> str:
+        check_key(key)
+        with translate_os_errors(f"write {key}"), ExitStack() as stack:
+            fd, temporary = stack.enter_context(self._new_file())
+            self._uploads[temporary.name] = stack.pop_all(), fd
+        return temporary.name
+
+    def put_part(self, key: str, upload: str, number: int, data: bytes) -> str:
+        _, fd = self._upload(key, upload)
+        with translate_os_errors(f"write {key}"):
+            local_files.write_at(fd, memoryview(data), number * PART_BYTES)
+        return str(number)
+
+    def complete_parts(self, key: str, upload: str, tags: Sequence[str]) -> None:
+        *folders, name = check_key(key).split("/")
+        stack, fd = self._upload(key, upload)
+        doing = f"write {key}"
+        with translate_os_errors(doing), stack:
+            del self._uploads[upload]
+            self._stamped(fd)
+            os.fsync(fd)
+            with local_files.open_folder(self._root, folders, self._settled) as folder:
+                with self._locked():
+                    os.replace(self._temporary / upload, name, dst_dir_fd=folder)
+                local_files.sync_name(folder, doing)
+
+    def abort_parts(self, key: str, upload: str) -> None:
+        with suppress(NotFound):
+            stack, _ = self._upload(key, upload)
+            del self._uploads[upload]
+            stack.close()
+
+    def open_uploads(self, key: str) -> Sequence[str]:
+        return []  # what a dead process left is removed by `sweep_temporary`
+
+    def _upload(self, key: str, upload: str) -> tuple[ExitStack, int]:
+        found = self._uploads.get(upload)
+        if found is None:
+            raise NotFound(f"no upload {upload[:60]} to {key}: begin again")
+        return found
 
     @contextmanager
     def _reading(self, key: str, verb: str = "read") -> Iterator[tuple[int, str]]:

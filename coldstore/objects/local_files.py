@@ -251,6 +251,16 @@ def write_buffered(fd: int, data: memoryview) -> None:
         data = data[os.write(fd, data) :]
 
 
+def write_at(fd: int, data: memoryview, at: int) -> None:
+    """All of `data` from `at` on; the kernel begins to write it out at once, so that a later sync is short."""
+    start = at
+    while data:
+        written = os.pwrite(fd, data, at)
+        data, at = data[written:], at + written
+    if hasattr(os, "posix_fadvise"):  # of pages that are clean by then: nobody reads them back soon
+        os.posix_fadvise(fd, 0, start, os.POSIX_FADV_DONTNEED)
+
+
 def _write(fd: int, stage: memoryview) -> None:
     """One full buffer, directly as far as that goes."""
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from coldstore.layout.paths import check_key, check_prefix
 from coldstore.objects.port import Body, Object, ObjectInfo, cut_range, whole
@@ -25,6 +25,7 @@ class MemoryObjects:
         self._objects: dict[str, tuple[bytes, ObjectInfo]] = {}
         self._keys: list[str] = []  # sorted; by code points, which for UTF-8 is by bytes
         self._versions = 0
+        self._uploads: dict[tuple[str, str], dict[int, bytes]] = {}
 
     def __repr__(self) -> str:
         return "memory:"
@@ -70,6 +71,40 @@ class MemoryObjects:
         with self._lock:
             if self._objects.pop(key, None) is not None:
                 del self._keys[bisect_right(self._keys, key) - 1]
+
+    # As `PartStore` ---------------------------------------------------------------------------------
+
+    def begin_parts(self, key: str) -> str:
+        check_key(key)
+        with self._lock:
+            self._versions += 1
+            upload = f"u{self._versions}"
+            self._uploads[key, upload] = {}
+        return upload
+
+    def put_part(self, key: str, upload: str, number: int, data: bytes) -> str:
+        with self._lock:
+            self._parts(key, upload)[number] = bytes(data)
+        return str(number)
+
+    def complete_parts(self, key: str, upload: str, tags: Sequence[str]) -> None:
+        with self._lock:
+            parts = self._parts(key, upload)
+            self._write(key, b"".join(parts[int(tag)] for tag in tags))
+            del self._uploads[key, upload]
+
+    def abort_parts(self, key: str, upload: str) -> None:
+        with self._lock:
+            self._uploads.pop((key, upload), None)
+
+    def open_uploads(self, key: str) -> Sequence[str]:
+        with self._lock:
+            return [upload for of, upload in self._uploads if of == key]
+
+    def _parts(self, key: str, upload: str) -> dict[int, bytes]:
+        if (key, upload) not in self._uploads:
+            raise NotFound(f"no upload {upload} to {key}: begin again")
+        return self._uploads[key, upload]
 
     def _read(self, key: str) -> tuple[bytes, ObjectInfo]:
         with self._lock:

@@ -14,7 +14,7 @@ Nothing here trusts the store's conditional writes: `selftest` proves them at st
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -86,6 +86,40 @@ class S3Objects:
         self._check(key)
         with suppress(NotFound):
             self._retry.run(f"delete {key}", lambda: self._bucket.delete(key))
+
+    # As `PartStore` ---------------------------------------------------------------------------------
+
+    def begin_parts(self, key: str) -> str:
+        self._check(key)
+        return self._retry.run(f"write {key}", lambda: self._bucket.begin_parts(key))
+
+    def put_part(self, key: str, upload: str, number: int, data: bytes) -> str:
+        return self._retry.run(f"write {key}", lambda: self._bucket.put_part(key, upload, number + 1, data))
+
+    def complete_parts(self, key: str, upload: str, tags: Sequence[str]) -> None:
+        doubt = False
+
+        def attempt() -> None:
+            nonlocal doubt
+            try:
+                self._bucket.complete_parts(key, upload, tags)
+            except Transient as failed:
+                doubt = doubt or failed.doubt
+                raise
+            except NotFound:
+                if not doubt:
+                    raise
+                self._bucket.head(key)  # an earlier attempt has completed it, if it is there
+
+        self._retry.run(f"write {key}", attempt)
+
+    def abort_parts(self, key: str, upload: str) -> None:
+        with suppress(NotFound):
+            self._retry.run(f"give up {key}", lambda: self._bucket.abort_parts(key, upload))
+
+    def open_uploads(self, key: str) -> Sequence[str]:
+        self._check(key)
+        return self._retry.run(f"look for parts of {key}", lambda: self._bucket.open_uploads(key))
 
     def close(self) -> None:
         """Close the connections; the store is of no use afterwards."""

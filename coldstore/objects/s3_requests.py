@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -19,6 +20,7 @@ from coldstore.shared.errors import Denied, InvalidInput, NotFound
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_s3.type_defs import (
+        CompletedPartTypeDef,
         GetObjectRequestTypeDef,
         ListObjectsV2OutputTypeDef,
         ListObjectsV2RequestTypeDef,
@@ -121,6 +123,36 @@ class Bucket:
     def delete(self, key: str) -> None:
         with translate_s3_errors(f"delete {key}", self._bucket, self._clock):
             self._client.delete_object(Bucket=self._bucket, Key=self.prefix + key)
+
+    def begin_parts(self, key: str) -> str:
+        with translate_s3_errors(f"write {key}", self._bucket, self._clock):
+            found = self._client.create_multipart_upload(Bucket=self._bucket, Key=self.prefix + key)
+            return found["UploadId"]
+
+    def put_part(self, key: str, upload: str, number: int, data: bytes) -> str:
+        with translate_s3_errors(f"write {key}", self._bucket, self._clock):
+            return self._client.upload_part(
+                Bucket=self._bucket, Key=self.prefix + key, UploadId=upload, PartNumber=number, Body=data
+            )["ETag"]
+
+    def complete_parts(self, key: str, upload: str, tags: Sequence[str]) -> None:
+        parts: list[CompletedPartTypeDef] = [
+            {"PartNumber": number, "ETag": tag} for number, tag in enumerate(tags, 1)
+        ]
+        with translate_s3_errors(f"write {key}", self._bucket, self._clock):
+            self._client.complete_multipart_upload(
+                Bucket=self._bucket, Key=self.prefix + key, UploadId=upload, MultipartUpload={"Parts": parts}
+            )
+
+    def abort_parts(self, key: str, upload: str) -> None:
+        with translate_s3_errors(f"give up {key}", self._bucket, self._clock):
+            self._client.abort_multipart_upload(Bucket=self._bucket, Key=self.prefix + key, UploadId=upload)
+
+    def open_uploads(self, key: str) -> Sequence[str]:
+        """A page of them: what is left is found the next time."""
+        with translate_s3_errors(f"look for parts of {key}", self._bucket, self._clock):
+            reply = self._client.list_multipart_uploads(Bucket=self._bucket, Prefix=self.prefix + key)
+        return [found["UploadId"] for found in reply.get("Uploads", []) if found["Key"] == self.prefix + key]
 
     def page(self, prefix: str, start: str, token: str | None, count: int) -> ListPage:
         """Up to `count` entries of one folder, from after `start` or from where `token` points."""

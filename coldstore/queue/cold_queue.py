@@ -34,6 +34,7 @@ from coldstore.queue.spans import NO_SPANS, Spans
 from coldstore.queue.sweep import Swept, sweep
 from coldstore.queue.verify import Progress, Report, verify
 from coldstore.shared import limits
+from coldstore.shared.attachments import objects_in
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, DataLoss, Denied, Exhausted, InvalidInput, Unavailable
@@ -379,6 +380,13 @@ class ColdQueue:
     def sweep(self, grace_seconds: float = limits.SWEEP_GRACE_SECONDS) -> Swept:
         """Delete young files whose elements have been in final blocks for so long, and orphans."""
         return sweep(self._files, self.refresh(), self._clock.now_us() - round(grace_seconds * 1_000_000))
+
+    def named_objects(self, from_offset: int) -> set[str]:
+        """The digests of all large objects that elements from `from_offset` on name, in blocks."""
+        tables = (
+            self.read_block(b, columns=["headers"]) for b in list(self.refresh()) if b.last >= from_offset
+        )
+        return {ref.sha256 for table in tables for ref in objects_in(table)}
 
     def verify(self, progress: Progress | None = None) -> Report:
         """Check every file of the queue, and report every defect."""

@@ -8,8 +8,8 @@
     push           one push: a batch, and how it shall be written
     headers        the headers of a batch: reserved names, nulls, sizes
     json_text      checks that values are JSON, a step at a time; long ones too
-    lists          Python lists as Arrow columns, without loading pandas
-    null_columns   columns of nulls that take no memory
+    lists          Python lists as Arrow columns, without loading pandas; columns of nulls that take no memory
+    attachments    large objects and references that elements name: headers as values
     results        what verbs answer: receipts, positions, queue and block descriptions
     backoff        how long to pause between attempts
     deadline       what to raise when time runs out

@@ -22,10 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from coldstore.shared import limits, lists
+from coldstore.shared.attachments import Naming, ObjectSource
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.headers import check_header_counts, header_bytes, refuse_null_headers, refuse_reserved
 from coldstore.shared.json_text import check_json, shown
-from coldstore.shared.null_columns import null_column
+from coldstore.shared.lists import null_column
 
 Content = Literal["bytes", "text", "json", "ledger"]
 CONTENTS: Final = ("bytes", "text", "json")  # that a user may choose; a ledger comes with its group
@@ -51,7 +52,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class Element(Naming):
     """One element as a person sees it."""
 
     offset: int
@@ -59,6 +60,10 @@ class Element:
     key: bytes | None
     value: bytes | str
     headers: Mapping[str, bytes] = field(default_factory=dict)
+    source: ObjectSource | None = field(default=None, compare=False, repr=False)
+
+    def _naming(self) -> tuple[Mapping[str, bytes], ObjectSource | None]:
+        return self.headers, self.source
 
 
 def check_content(content: str) -> Content:
@@ -184,7 +189,7 @@ def check_columns(batch: pa.RecordBatch, content: Content) -> pa.RecordBatch:
         refuse_reserved(headers)
     # If all buffers together are small, no element can be over a limit. Only else are sizes computed.
     if not no_headers or batch.get_total_buffer_size() > limits.ELEMENT_BYTES_MAX:
-        _check_sizes(batch)
+        check_sizes(batch)
     return batch
 
 
@@ -260,13 +265,14 @@ def _refuse_null(values: pa.Array) -> None:
         )
 
 
-def _check_sizes(batch: pa.RecordBatch) -> None:
+def check_sizes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return `batch` if no element is too large, and all of them together are not."""
     sizes = element_bytes(batch)
     largest = int(sizes.argmax())
     if sizes[largest] > limits.ELEMENT_BYTES_MAX:
         raise InvalidInput(
             f"element {largest}: it has {sizes[largest]} bytes; at most {limits.ELEMENT_BYTES_MAX} are allowed "
-            f"(store a larger object elsewhere and push its address)",
+            f"(push_file, or push of a list of values, stores larger ones as objects)",
             position=largest,
         )
     size = payload_bytes(batch)
@@ -278,6 +284,7 @@ def _check_sizes(batch: pa.RecordBatch) -> None:
             position=position,
         )
     check_header_counts(batch.column("headers"))
+    return batch
 
 
 def element_bytes(batch: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -323,7 +330,7 @@ def stamp_each(
     return pa.RecordBatch.from_arrays(columns, schema=_ELEMENTS[content])
 
 
-def elements(batch: pa.RecordBatch | pa.Table) -> Iterator[Element]:
+def elements(batch: pa.RecordBatch | pa.Table, source: ObjectSource | None = None) -> Iterator[Element]:
     """The elements of a batch, one by one, for people and for clients that want Python values."""
     names = batch.schema.names
     offsets = batch.column("offset").to_pylist()
@@ -332,7 +339,7 @@ def elements(batch: pa.RecordBatch | pa.Table) -> Iterator[Element]:
     values = batch.column("value").to_pylist()
     headers = batch.column("headers").to_pylist() if "headers" in names else [None] * len(offsets)
     for offset, us, key, value, pairs in zip(offsets, times, keys, values, headers, strict=True):
-        yield Element(offset, from_us(us), key, value, dict(pairs) if pairs else {})
+        yield Element(offset, from_us(us), key, value, dict(pairs) if pairs else {}, source)
 
 
 def from_us(us: int) -> datetime:

@@ -68,6 +68,17 @@ DELETION_NAMES: tuple[str, ...] = (
     "purge.done",
 )
 
+# Of a large object, in order: coldstore/large/upload.py, coldstore/large/notes.py, hotstore/large/desk.py.
+OBJECT_NAMES: tuple[str, ...] = (
+    "object.noted",
+    "object.part_put",
+    "object.complete",
+    "object.completed",
+    "object.checked",
+    "object.pushed",
+    "object.swept",
+)
+
 # Points of an import (coldstore/queue/bulk_import.py), in order. A server never reaches them.
 IMPORT_NAMES: tuple[str, ...] = (
     "import.begun",
@@ -81,7 +92,7 @@ IMPORT_NAMES: tuple[str, ...] = (
 # Points of a change of a text queue (jjq/textqueue/file.py). They need no server.
 TEXT_NAMES: tuple[str, ...] = ("text.intended", "text.written", "text.variable")
 
-_ALL: tuple[str, ...] = (*NAMES, *SHARDING_NAMES, *DELETION_NAMES, *IMPORT_NAMES, *TEXT_NAMES)
+_ALL: tuple[str, ...] = (*NAMES, *SHARDING_NAMES, *DELETION_NAMES, *OBJECT_NAMES, *IMPORT_NAMES, *TEXT_NAMES)
 
 _armed: dict[str, tuple[int, Callable[[str], None]]] = {}
 

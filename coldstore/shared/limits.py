@@ -68,6 +68,18 @@ OBJECT_RETRY_SECONDS: Final = 30.0  # budget for one operation, all its attempts
 OBJECT_BACKOFF_SECONDS: Final = 0.05
 OBJECT_BACKOFF_SECONDS_MAX: Final = 2.0
 
+# Large objects
+OBJECT_BYTES_MIN: Final = 1 * MIB  # a larger value becomes an object, unless the client says otherwise
+OBJECT_BYTES_MAX: Final = 5 * GIB  # of one object, unless the server says otherwise
+PART_BYTES: Final = 8 * MIB  # of an upload in parts, all but the last; S3 wants 5 MiB or more
+PARTS_MAX: Final = 10_000  # S3's own limit
+OBJECT_CHUNK_BYTES: Final = 1 * MIB  # that travel, or are read, at a time
+OBJECT_NAME_CHARS_MAX: Final = 255
+MEDIA_TYPE_CHARS_MAX: Final = 255
+URI_CHARS_MAX: Final = 2_048
+ATTACHMENTS_MAX: Final = 100  # objects and references in one push
+
+check(OBJECT_BYTES_MAX <= PART_BYTES * PARTS_MAX, "the largest object must fit into its parts")
 check(ELEMENT_BYTES_MAX <= BATCH_BYTES_MAX, "an element must fit into a batch")
 check(BATCH_BYTES_MAX < MESSAGE_BYTES_MAX, "a batch and its framing must fit into a message")
 check(2 * BLOCK_SHARE_MIN <= BLOCK_SHARE_MAX, "what is too much for one block must fill two")

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
+from coldstore.shared.attachments import Attached
 from coldstore.shared.results import Receipt, Stage
 
 
@@ -27,6 +28,7 @@ class Push(NamedTuple):
     stage: Stage = "synced"
     serialized: pa.Buffer | None = None  # the payload as one Arrow message, from a caller that has it
     timeout: float = 0.0  # seconds to wait for room, where a group of the queue is at its capacity
+    objects: tuple[Attached, ...] = ()  # large objects and references that its elements name
 
     @property
     def plain(self) -> bool:

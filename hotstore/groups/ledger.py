@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from coldstore.shared.batch import HEADERS, LEDGER_FIELDS, LEDGER_ROW_BYTES, LEDGER_VALUE, payload_schema
 from coldstore.shared.limits import NAME_CHARS_MAX
-from coldstore.shared.null_columns import null_column
+from coldstore.shared.lists import null_column
 from hotstore.limits import REASON_CHARS_MAX
 
 _SCHEMA: Final = payload_schema("ledger")

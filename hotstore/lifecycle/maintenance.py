@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import JjqError
 from hotstore.checkpoint.checkpointer import Checkpointer
+from hotstore.large.sweep import UploadSweep
 from hotstore.lifecycle.seal import Sealer
 from hotstore.queue.queue import HotQueue
 from hotstore.queue.registry import Registry
@@ -49,6 +50,7 @@ class Parts:
     free_bytes: Callable[[], int]
     look_at_journal: LookAtJournal
     sweep_deleted: Callable[[], list[str]]
+    uploads: UploadSweep
 
 
 class Maintenance:
@@ -171,6 +173,7 @@ class Maintenance:
             cold = queue.cold
             if cold is not None and queue.state.damage is None:
                 await self._alone(queue, cold.sweep)
+                await self._sweep_uploads(queue)
         try:
             gone = await self._parts.runner.run(self._parts.sweep_deleted)
         except JjqError as error:
@@ -178,6 +181,18 @@ class Maintenance:
             return
         for name in gone:
             log.info("queue %s was deleted, and its files are removed", name)
+
+    async def _sweep_uploads(self, queue: HotQueue) -> None:
+        try:
+            swept = await self._parts.uploads.run(queue)
+        except JjqError as error:
+            log.warning("uploads of queue %s: %s", queue.name, error)
+            return
+        if swept.removed or swept.doubtful:
+            log.info(
+                "queue %s: %d uploads that no element names were removed, %d cannot be judged",
+                queue.name, swept.removed, swept.doubtful,
+            )  # fmt: skip
 
     async def _alone(self, queue: HotQueue, work: Callable[[], T]) -> T | None:
         """What fails for one queue is not the others' business."""

@@ -44,6 +44,7 @@ from hotstore.groups.values import (
     TaskOutcomes,
     TaskState,
 )
+from hotstore.large.desk import ObjectDesk
 from hotstore.limits import LEDGER_BLOCK_BYTES, LEDGER_NAME_CHARS_MAX, LIST_TASKS_MAX, TAKE_TASKS_MAX
 from hotstore.queue.queue import HotQueue
 from hotstore.queue.registry import Registry
@@ -71,6 +72,7 @@ class WorkVerbs:
     _admission: Admission
     _capacity: Capacity
     _json: JsonChecks
+    _large: ObjectDesk
 
     def _place(self, queue: HotQueue) -> Any:
         raise NotImplementedError
@@ -326,7 +328,10 @@ class WorkVerbs:
             raise
         outcomes = await completion.reply
         self._desk.changed(group)
-        return outcomes, completion.receipts()
+        receipts = completion.receipts()
+        for push in pushes if receipts else ():
+            self._large.named(push)
+        return outcomes, receipts
 
     async def _admitted(self, push: Push) -> tuple[HotQueue, PushEntry]:
         """The entry of a push that goes with others, checked and admitted."""
@@ -341,6 +346,8 @@ class WorkVerbs:
             ) from None
         if queue.state.loss is not None:
             raise queue.state.loss.with_traceback(None)
+        if push.objects:
+            await self._large.check(push)
         entry = check_push(queue, push)
         if queue.content == "json":
             await self._json.check(entry)

@@ -8,7 +8,8 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from coldstore.shared.batch import Content, check_columns, payload_bytes, payload_schema
+from coldstore.shared.attachments import with_attachments
+from coldstore.shared.batch import Content, check_columns, check_sizes, payload_bytes, payload_schema
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.json_text import check_json
 from coldstore.shared.limits import ELEMENT_BYTES_MAX, KIB, OFFSET_MAX
@@ -58,7 +59,9 @@ class PushEntry:
         push: Push,
         value: bytes | None = None,
     ) -> None:
-        _, payload, self.producer, self.sequence, self.expected, self.stage, serialized, self.timeout = push
+        _, payload, self.producer, self.sequence, self.expected, self.stage, serialized, self.timeout, _ = (
+            push
+        )
         self.queue = queue
         self.payload = payload
         self.value = value  # of the only element, if it has nothing else
@@ -167,11 +170,15 @@ def check_push(queue: PushQueue, push: Push) -> PushEntry:
         raise InvalidInput(f"stage {stage!r} is not known: use one of {', '.join(STAGES)}")
     if producer is not None or sequence is not None:
         check_identity(producer, sequence)
-    value = only_value(payload, queue.content)
+    value = None if push.objects else only_value(payload, queue.content)
     if value is None:
         if queue.content == "ledger":
             raise InvalidInput(f"{queue.name} is the ledger of a group: only the group writes it")
         checked = check_columns(payload, queue.content)
+        if push.objects:
+            checked = check_sizes(
+                with_attachments(checked, push.objects, "null" if queue.content == "json" else None)
+            )
         if checked is not payload:
             push = push._replace(payload=checked, serialized=None)
     if expected_offset is not None and not 0 <= check_whole("expected_offset", expected_offset) <= OFFSET_MAX:

@@ -17,7 +17,7 @@ from jjq.access.keyring import Keyring
 from jjq.access.keys import ANY, bearer
 from jjq.access.quotas import SPENDER, KeyUsage
 from jjq.access.signatures import HEADER as SIGNATURE
-from jjq.limits import CHANGE_BYTES_MAX
+from jjq.limits import CHANGE_BYTES_MAX, UPLOAD_MESSAGE_BYTES_MAX
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.batches import opened, queue_of
 from jjq.wire.batches import request as parse
@@ -42,6 +42,8 @@ RIGHTS_OF: Final = {
     "Confirm": "pop",
     "Push": "push",
     "PushStream": "push",
+    "UploadObject": "push",
+    "DownloadObject": "pop|read|work",
     "Pop": "pop",
     "PopStream": "pop",
     "Peek": "pop|read",
@@ -180,6 +182,11 @@ class CallAccess:
         if self._method == "Subscribe":
             asked = parse(pb.SubscribeRequest, raw)
             return [queue_part(asked.start.subscriber)] if asked.HasField("start") else []
+        if (
+            self._method == "UploadObject"
+        ):  # the pieces after it belong to the upload that was begun on this stream
+            step = parse(pb.UploadObjectRequest, raw, UPLOAD_MESSAGE_BYTES_MAX)
+            return [step.begin.queue] if step.HasField("begin") else []
         kind = _KINDS.get(self._method)
         if kind is None or self._method in _OF_ALL:
             return [None]

@@ -10,6 +10,7 @@
     resumable_pop        a pop that is repeated after a lost answer, and skips nothing
     subscription         `AsyncSubscription`: elements as they come, confirmed as the consumer goes on
     local_subscription   the deliveries of a subscription over a store in this process
+    large/               files as elements, and the objects of elements as files
     replay               `AsyncReplay`: elements of a range, one by one or as batches
     sql_result           `AsyncSqlResult`: the rows of a query
     loop_thread          the event loop in a thread of its own, for blocking programs

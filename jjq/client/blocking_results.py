@@ -37,7 +37,7 @@ class Replay:
     def elements(self) -> Iterator[Element]:
         """The same, one element at a time."""
         for batch in self:
-            yield from elements(batch)
+            yield from elements(batch, self._made.source)
 
     def to_table(self) -> pa.Table:
         """All of it in memory, as one table."""

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import pyarrow as pa
 
+from coldstore.shared.attachments import Attached
 from coldstore.shared.batch import Element, elements, schema
 from coldstore.shared.chance import Chance, SystemChance
 from coldstore.shared.clock import Clock, SystemClock
 from coldstore.shared.errors import Conflict, InvalidInput, NotFound
+from coldstore.shared.limits import OBJECT_BYTES_MIN
 from coldstore.shared.push import Push
+from coldstore.shared.results import queue_part
 from hotstore.port import (
     BlockInfo,
     QueueInfo,
@@ -39,6 +42,7 @@ from jjq.client.administration import QueueAdministration
 from jjq.client.batcher import ProducerSettings
 from jjq.client.groups.group_client import GroupClient
 from jjq.client.groups.push_options import Priority, Seconds, with_options
+from jjq.client.large.verbs import check_minimum
 from jjq.client.local_subscription import Deliveries, LocalDeliveries
 from jjq.client.payload import Headers, Keys, to_payload
 from jjq.client.producer import AsyncProducer
@@ -73,6 +77,7 @@ class AsyncClient(GroupClient, QueueAdministration):
         retry_seconds: float = 0.0,
         on_close: Callable[[], Awaitable[None]] | None = None,
         queries: Callable[[str | None, S3Settings | None], Queries] | None = None,
+        object_bytes_min: int = OBJECT_BYTES_MIN,
     ) -> None:
         """`queries` tells who answers SQL, given a cold store to read history from."""
         self._store = store
@@ -80,6 +85,8 @@ class AsyncClient(GroupClient, QueueAdministration):
         self._clock = clock or SystemClock()
         self._chance = chance or SystemChance()
         self._on_close = on_close
+        self._object_seconds = retry_seconds
+        self._object_bytes_min = check_minimum(object_bytes_min)
         self._pops = Pops(store, self._clock, self._chance, retry_seconds)
         self._producers: set[AsyncProducer] = set()
         self._subscriptions: dict[AsyncSubscription, str] = {}
@@ -212,6 +219,9 @@ class AsyncClient(GroupClient, QueueAdministration):
         for room for up to `timeout` seconds.
         """
         payload = to_payload(values, keys, headers)
+        objects: tuple[Attached, ...] = ()
+        if isinstance(values, list | tuple):
+            payload, objects = await self._stored_apart(text("queue", queue), payload)
         return await self._store.append(
             Push(
                 text("queue", queue),
@@ -223,14 +233,14 @@ class AsyncClient(GroupClient, QueueAdministration):
                 else whole("expected_offset", expected_offset),
                 stage=check_stage(stage),
                 timeout=waiting_time("timeout", timeout),
+                objects=objects,
             )
         )
 
     async def pop(self, subscriber: Sub, max: int = 1, wait: float = 0.0) -> list[Element]:
         """Take up to `max` elements and move on; waits up to `wait` seconds for the first."""
-        return list(
-            elements((await self._pops.pop(_id(subscriber), whole("max", max), number("wait", wait))).batch)
-        )
+        batch = await self.pop_batch(subscriber, max, wait)
+        return list(elements(batch, self._objects_of(subscriber)))
 
     async def pop_batch(self, subscriber: Sub, max: int = 1_000, wait: float = 0.0) -> pa.RecordBatch:
         """As pop, as an Arrow record batch: no work per element."""
@@ -238,9 +248,8 @@ class AsyncClient(GroupClient, QueueAdministration):
 
     async def peek(self, subscriber: Sub, max: int = 1, wait: float = 0.0) -> list[Element]:
         """As pop, but the subscriber stays where it is."""
-        return list(
-            elements((await self._store.peek(_id(subscriber), whole("max", max), number("wait", wait))).batch)
-        )
+        batch = await self.peek_batch(subscriber, max, wait)
+        return list(elements(batch, self._objects_of(subscriber)))
 
     async def peek_batch(self, subscriber: Sub, max: int = 1_000, wait: float = 0.0) -> pa.RecordBatch:
         """As peek, as an Arrow record batch."""
@@ -291,6 +300,7 @@ class AsyncClient(GroupClient, QueueAdministration):
         else:
             deliveries = self._deliver(name)
         made = AsyncSubscription(deliveries, self._clock, self._subscription_closed, confirm_every)
+        made.cursor.source = self._objects(queue_part(name))
         self._subscriptions[made] = name
         return made
 
@@ -320,7 +330,9 @@ class AsyncClient(GroupClient, QueueAdministration):
         async def empty() -> pa.Schema:
             return schema((await self._store.get_queue(queue)).content)
 
-        return AsyncReplay(self._store.read(queue, first, last, follow=follow), empty, follow)
+        return AsyncReplay(
+            self._store.read(queue, first, last, follow=follow), empty, follow, self._objects(queue)
+        )
 
     def sql(
         self,

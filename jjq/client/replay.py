@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self, cast
 
 import pyarrow as pa
 
+from coldstore.shared.attachments import ObjectSource
 from coldstore.shared.batch import Element, elements
 from coldstore.shared.errors import InvalidInput
 
@@ -22,7 +23,9 @@ class AsyncReplay:
         batches: AsyncIterator[pa.RecordBatch],
         schema: Callable[[], Awaitable[pa.Schema]],
         endless: bool,
+        source: ObjectSource | None = None,
     ) -> None:
+        self.source = source  # reads the objects that elements name
         self._batches = batches
         self._schema = schema
         self._endless = endless
@@ -40,7 +43,7 @@ class AsyncReplay:
     async def elements(self) -> AsyncIterator[Element]:
         """The same, one element at a time."""
         async for batch in self._batches:
-            for element in elements(batch):
+            for element in elements(batch, self.source):
                 yield element
 
     async def to_table(self) -> pa.Table:

@@ -16,6 +16,7 @@ from typing import Final, Self
 
 import pyarrow as pa
 
+from coldstore.shared.attachments import ObjectSource
 from coldstore.shared.batch import Element, elements
 from coldstore.shared.clock import Clock
 from hotstore.port import Popped
@@ -32,6 +33,7 @@ class Cursor:
         self._every = every
         self._elements: Iterator[Element] = iter(())
         self._due = 0.0
+        self.source: ObjectSource | None = None  # reads the objects that elements name
         self.delivery: Popped | None = None
         self.handled: int | None = None  # everything of the delivery before it was handled
         self._given: int | None = None
@@ -40,7 +42,7 @@ class Cursor:
         """Go on with the next batch."""
         self.delivery = delivery
         self.handled = self._given = delivery.position
-        self._elements = elements(delivery.batch)
+        self._elements = elements(delivery.batch, self.source)
 
     def drop(self) -> None:
         """Give out nothing more of the present batch."""

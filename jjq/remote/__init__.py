@@ -13,6 +13,7 @@
     streams          plain pushes and pops over streams: nothing is sent twice
     ordered_pushes   pushes with producer and sequence: in order, sent again until answered
     replay           Read, resumed at the same offset after a broken connection
+    large            large objects: uploads over a stream, downloads resumed where they were
     subscription     Subscribe, resumed in the same way, with confirmations
     queries          SQL: asked of a server, or run here with the tails from a server
     peer_connection  the connection over which a node hands pushes to another node

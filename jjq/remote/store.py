@@ -27,6 +27,7 @@ from coldstore.shared.results import BlockInfo, Loss, Popped, QueueInfo, Receipt
 from jjq.limits import CREDIT_BYTES, CREDIT_ELEMENTS, PAGE_ENTRIES, WAIT_SECONDS_MAX
 from jjq.remote.channels import Lane, Link
 from jjq.remote.coalesce import PushJoiner
+from jjq.remote.large import OpenUpload, RemoteLarge
 from jjq.remote.operate.administration import RemoteAdministration
 from jjq.remote.ordered_pushes import OrderedPushes
 from jjq.remote.replay import RemoteReplay
@@ -45,7 +46,7 @@ M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
 
-class RemoteStore(RemoteAdministration, PushTarget):
+class RemoteStore(RemoteAdministration, RemoteLarge, PushTarget):
     """A `Store` behind one or several servers. Make it on the event loop that uses it; `close` it."""
 
     def __init__(
@@ -65,6 +66,7 @@ class RemoteStore(RemoteAdministration, PushTarget):
         self._pops = pop_streams(self._link)
         self._lagging = LaggingSubscribers()
         self._joiner = PushJoiner(self._push_plain)
+        self._uploads: dict[str, OpenUpload] = {}
 
     @property
     def link(self) -> Link:
@@ -219,7 +221,7 @@ class RemoteStore(RemoteAdministration, PushTarget):
     # Elements -------------------------------------------------------------------------------------
 
     async def append(self, push: Push) -> Receipt:
-        if push.plain and not push.timeout:
+        if push.plain and not push.timeout and not push.objects:
             return await self._joiner.append(push)
         if push.producer is not None and push.sequence is not None:
             return await self._push_in_order(push, push.producer, push.sequence)

@@ -40,6 +40,7 @@ from jjq.server.settings import ServerSettings
 from jjq.server.shutdown import Drain
 from jjq.server.stalls import StallMeter
 from jjq.server.streams.duplex import Duplex
+from jjq.server.streams.large import download_object, upload_object
 from jjq.server.streams.pop_stream import PopStream
 from jjq.server.streams.push_stream import PushStream
 from jjq.server.streams.query import query
@@ -231,6 +232,12 @@ class Server:
         streams["PushStream"] = guard.both_streams(service, "PushStream", duplex(PushStream))
         streams["PopStream"] = guard.both_streams(service, "PopStream", duplex(PopStream))
         streams["Work"] = guard.both_streams(service, "Work", duplex(WorkStream))
+        streams["UploadObject"] = guard.both_streams(
+            service, "UploadObject", lambda call: upload_object(store, self._drain, call)
+        )
+        streams["DownloadObject"] = guard.server_stream(
+            service, "DownloadObject", lambda call: download_object(store, call)
+        )
         streams["TasksAt"] = guard.server_stream(service, "TasksAt", groups.tasks_at)
         streams["Subscribe"] = guard.both_streams(
             service,

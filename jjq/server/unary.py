@@ -51,6 +51,7 @@ def push_value(request: pb.PushRequest, payload: PushPayload, queue: str) -> Pus
         stage=STAGE.word(request.stage),
         serialized=payload.serialized,
         timeout=timeout,
+        objects=convert.attached_in(request.objects) if request.HasField("objects") else (),
     )
 
 

@@ -580,8 +580,111 @@ class ConfirmResponse(_message.Message):
     owner: str
     def __init__(self, owner: _Optional[str] = ...) -> None: ...
 
+class LargeObject(_message.Message):
+    __slots__ = ("sha256", "size", "media_type", "name")
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    sha256: str
+    size: int
+    media_type: str
+    name: str
+    def __init__(self, sha256: _Optional[str] = ..., size: _Optional[int] = ..., media_type: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class ObjectReference(_message.Message):
+    __slots__ = ("uri", "size", "sha256", "media_type", "name")
+    URI_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    uri: str
+    size: int
+    sha256: str
+    media_type: str
+    name: str
+    def __init__(self, uri: _Optional[str] = ..., size: _Optional[int] = ..., sha256: _Optional[str] = ..., media_type: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class Attachment(_message.Message):
+    __slots__ = ("element", "object", "reference")
+    ELEMENT_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    REFERENCE_FIELD_NUMBER: _ClassVar[int]
+    element: int
+    object: LargeObject
+    reference: ObjectReference
+    def __init__(self, element: _Optional[int] = ..., object: _Optional[_Union[LargeObject, _Mapping]] = ..., reference: _Optional[_Union[ObjectReference, _Mapping]] = ...) -> None: ...
+
+class Attachments(_message.Message):
+    __slots__ = ("all",)
+    ALL_FIELD_NUMBER: _ClassVar[int]
+    all: _containers.RepeatedCompositeFieldContainer[Attachment]
+    def __init__(self, all: _Optional[_Iterable[_Union[Attachment, _Mapping]]] = ...) -> None: ...
+
+class UploadObjectRequest(_message.Message):
+    __slots__ = ("begin", "chunk", "finish")
+    class Begin(_message.Message):
+        __slots__ = ("queue", "sha256", "size", "upload")
+        QUEUE_FIELD_NUMBER: _ClassVar[int]
+        SHA256_FIELD_NUMBER: _ClassVar[int]
+        SIZE_FIELD_NUMBER: _ClassVar[int]
+        UPLOAD_FIELD_NUMBER: _ClassVar[int]
+        queue: str
+        sha256: str
+        size: int
+        upload: str
+        def __init__(self, queue: _Optional[str] = ..., sha256: _Optional[str] = ..., size: _Optional[int] = ..., upload: _Optional[str] = ...) -> None: ...
+    class Chunk(_message.Message):
+        __slots__ = ("at", "data")
+        AT_FIELD_NUMBER: _ClassVar[int]
+        DATA_FIELD_NUMBER: _ClassVar[int]
+        at: int
+        data: bytes
+        def __init__(self, at: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+    class Finish(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    FINISH_FIELD_NUMBER: _ClassVar[int]
+    begin: UploadObjectRequest.Begin
+    chunk: UploadObjectRequest.Chunk
+    finish: UploadObjectRequest.Finish
+    def __init__(self, begin: _Optional[_Union[UploadObjectRequest.Begin, _Mapping]] = ..., chunk: _Optional[_Union[UploadObjectRequest.Chunk, _Mapping]] = ..., finish: _Optional[_Union[UploadObjectRequest.Finish, _Mapping]] = ...) -> None: ...
+
+class UploadObjectResponse(_message.Message):
+    __slots__ = ("upload", "received", "done")
+    UPLOAD_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    upload: str
+    received: int
+    done: bool
+    def __init__(self, upload: _Optional[str] = ..., received: _Optional[int] = ..., done: _Optional[bool] = ...) -> None: ...
+
+class DownloadObjectRequest(_message.Message):
+    __slots__ = ("queue", "sha256", "size", "start", "end")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    sha256: str
+    size: int
+    start: int
+    end: int
+    def __init__(self, queue: _Optional[str] = ..., sha256: _Optional[str] = ..., size: _Optional[int] = ..., start: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+
+class DownloadObjectResponse(_message.Message):
+    __slots__ = ("data",)
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    def __init__(self, data: _Optional[bytes] = ...) -> None: ...
+
 class PushRequest(_message.Message):
-    __slots__ = ("queue", "producer", "sequence", "expected_offset", "stage", "pushes", "timeout_seconds", "elements", "arrow", "padding")
+    __slots__ = ("queue", "producer", "sequence", "expected_offset", "stage", "pushes", "timeout_seconds", "objects", "elements", "arrow", "padding")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
@@ -589,6 +692,7 @@ class PushRequest(_message.Message):
     STAGE_FIELD_NUMBER: _ClassVar[int]
     PUSHES_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    OBJECTS_FIELD_NUMBER: _ClassVar[int]
     ELEMENTS_FIELD_NUMBER: _ClassVar[int]
     ARROW_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -599,10 +703,11 @@ class PushRequest(_message.Message):
     stage: Stage
     pushes: _containers.RepeatedCompositeFieldContainer[PushRequest]
     timeout_seconds: float
+    objects: Attachments
     elements: Elements
     arrow: ArrowBatch
     padding: bytes
-    def __init__(self, queue: _Optional[str] = ..., producer: _Optional[str] = ..., sequence: _Optional[int] = ..., expected_offset: _Optional[int] = ..., stage: _Optional[_Union[Stage, str]] = ..., pushes: _Optional[_Iterable[_Union[PushRequest, _Mapping]]] = ..., timeout_seconds: _Optional[float] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, queue: _Optional[str] = ..., producer: _Optional[str] = ..., sequence: _Optional[int] = ..., expected_offset: _Optional[int] = ..., stage: _Optional[_Union[Stage, str]] = ..., pushes: _Optional[_Iterable[_Union[PushRequest, _Mapping]]] = ..., timeout_seconds: _Optional[float] = ..., objects: _Optional[_Union[Attachments, _Mapping]] = ..., elements: _Optional[_Union[Elements, _Mapping]] = ..., arrow: _Optional[_Union[ArrowBatch, _Mapping]] = ..., padding: _Optional[bytes] = ...) -> None: ...
 
 class Receipt(_message.Message):
     __slots__ = ("first_offset", "count", "timestamp_us", "stage", "duplicate")

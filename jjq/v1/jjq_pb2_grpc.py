@@ -115,6 +115,16 @@ class JjqStub:
                 request_serializer=jjq_dot_v1_dot_jjq__pb2.PushRequest.SerializeToString,
                 response_deserializer=jjq_dot_v1_dot_jjq__pb2.PushStreamResponse.FromString,
                 _registered_method=True)
+        self.UploadObject = channel.stream_stream(
+                '/jjq.v1.Jjq/UploadObject',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.UploadObjectRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.UploadObjectResponse.FromString,
+                _registered_method=True)
+        self.DownloadObject = channel.unary_stream(
+                '/jjq.v1.Jjq/DownloadObject',
+                request_serializer=jjq_dot_v1_dot_jjq__pb2.DownloadObjectRequest.SerializeToString,
+                response_deserializer=jjq_dot_v1_dot_jjq__pb2.DownloadObjectResponse.FromString,
+                _registered_method=True)
         self.Pop = channel.unary_unary(
                 '/jjq.v1.Jjq/Pop',
                 request_serializer=jjq_dot_v1_dot_jjq__pb2.PopRequest.SerializeToString,
@@ -378,6 +388,26 @@ class JjqServicer:
         """Append batches, many in flight. Results come in the order of the requests; a batch that failed
         is reported in its place and does not end the stream. Later batches of the same producer then
         fail too (CONFLICT), until the failed sequence was pushed, so that nothing is reordered.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UploadObject(self, request_iterator, context):
+        """Upload a large object of a queue, before a Push names it. The first request is `begin`; the server answers how many
+        bytes it has, or that the object is there already. Then the client sends the bytes from there on, and `finish`; the
+        answer to that, `done`, says that the object is durable. After a broken stream begin again with the upload's name:
+        it goes on where it was, or at 0 if the server does not know it any more. Size and digest are checked while the
+        bytes pass: what is not as announced is INVALID_ARGUMENT, and nothing of it is kept. What is too large, or over the
+        quota of the queue, is refused before any bytes are sent. Any node of a cluster takes an upload.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DownloadObject(self, request, context):
+        """The bytes of a large object, or a range of them. An object that is missing or too short is DATA_LOSS, by its name.
+        The client checks the digest: the server sends what is stored.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -685,6 +715,16 @@ def add_JjqServicer_to_server(servicer, server):
                     servicer.PushStream,
                     request_deserializer=jjq_dot_v1_dot_jjq__pb2.PushRequest.FromString,
                     response_serializer=jjq_dot_v1_dot_jjq__pb2.PushStreamResponse.SerializeToString,
+            ),
+            'UploadObject': grpc.stream_stream_rpc_method_handler(
+                    servicer.UploadObject,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.UploadObjectRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.UploadObjectResponse.SerializeToString,
+            ),
+            'DownloadObject': grpc.unary_stream_rpc_method_handler(
+                    servicer.DownloadObject,
+                    request_deserializer=jjq_dot_v1_dot_jjq__pb2.DownloadObjectRequest.FromString,
+                    response_serializer=jjq_dot_v1_dot_jjq__pb2.DownloadObjectResponse.SerializeToString,
             ),
             'Pop': grpc.unary_unary_rpc_method_handler(
                     servicer.Pop,
@@ -1265,6 +1305,60 @@ class Jjq:
             '/jjq.v1.Jjq/PushStream',
             jjq_dot_v1_dot_jjq__pb2.PushRequest.SerializeToString,
             jjq_dot_v1_dot_jjq__pb2.PushStreamResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UploadObject(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/jjq.v1.Jjq/UploadObject',
+            jjq_dot_v1_dot_jjq__pb2.UploadObjectRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.UploadObjectResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DownloadObject(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/jjq.v1.Jjq/DownloadObject',
+            jjq_dot_v1_dot_jjq__pb2.DownloadObjectRequest.SerializeToString,
+            jjq_dot_v1_dot_jjq__pb2.DownloadObjectResponse.FromString,
             options,
             channel_credentials,
             insecure,

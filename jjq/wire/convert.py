@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from coldstore.shared.attachments import Attached, ObjectRef, Reference
+from coldstore.shared.errors import InvalidInput
 from coldstore.shared.results import (
     BlockInfo,
     Deletion,
@@ -125,3 +127,35 @@ def status_out(info: NodeStatus) -> pb.NodeStatus:
 
 def status_in(message: pb.NodeStatus) -> NodeStatus:
     return NodeStatus(figures=dict(message.figures), **_read(message, _STATUS))
+
+
+def attached_out(attached: tuple[Attached, ...]) -> pb.Attachments:
+    """What elements of a push name."""
+    message = pb.Attachments()
+    for element, each in attached:
+        one = message.all.add(element=element)
+        if isinstance(each, ObjectRef):
+            one.object.sha256, one.object.size = each.sha256, each.size
+            one.object.media_type, one.object.name = each.media_type, each.name
+        else:
+            one.reference.uri, one.reference.sha256 = each.uri, each.sha256
+            one.reference.media_type, one.reference.name = each.media_type, each.name
+            if each.size is not None:
+                one.reference.size = each.size
+    return message
+
+
+def attached_in(message: pb.Attachments) -> tuple[Attached, ...]:
+    return tuple((one.element, _attachment_in(one)) for one in message.all)
+
+
+def _attachment_in(one: pb.Attachment) -> ObjectRef | Reference:
+    what = one.WhichOneof("what")
+    if what == "object":
+        found = one.object
+        return ObjectRef(found.sha256, found.size, found.media_type, found.name)
+    if what == "reference":
+        there = one.reference
+        size = there.size if there.HasField("size") else None
+        return Reference(there.uri, size, there.sha256, there.media_type, there.name)
+    raise InvalidInput(f"what element {one.element} names is missing: give an object or a reference")

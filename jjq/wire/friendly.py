@@ -21,7 +21,7 @@ from google.protobuf.message import DecodeError
 from coldstore.shared.batch import HEADERS, payload_schema
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.limits import BATCH_ELEMENTS_MAX, HEADERS_MAX, KIB
-from coldstore.shared.null_columns import null_column
+from coldstore.shared.lists import null_column
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.arrow_field import FriendlySpan, fields, read_varint
 

@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.push import Push
 from jjq.v1 import jjq_pb2 as pb
+from jjq.wire.convert import attached_out
 from jjq.wire.enums import STAGE
 
 M = TypeVar("M", bound=Message)
@@ -32,6 +33,7 @@ def push_request(push: Push) -> pb.PushRequest:
         expected_offset=push.expected_offset,
         stage=STAGE.number(push.stage),
         timeout_seconds=push.timeout,
+        objects=attached_out(push.objects) if push.objects else None,
     )
 
 

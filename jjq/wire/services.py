@@ -15,7 +15,7 @@ PEER_OPERATOR: Final = "jjq.v1.PeerOperator"
 
 # Methods that change nothing that anybody could miss: "the outcome is unknown" would only frighten their callers.
 READING: Final = frozenset({
-    "GetGroup", "GetGroupStatistics", "GetQueue", "GetSubscriber", "GetTransports", "ListBlocks", "ListGroups",
-    "ListKeys", "ListNodes", "ListQueues", "ListShards", "ListSubscribers", "ListTasks", "Peek", "PeekTask",
-    "PlanMoves", "Query", "Read", "Sleep", "Subscribe", "TasksAt", "Wakeup",
+    "DownloadObject", "GetGroup", "GetGroupStatistics", "GetQueue", "GetSubscriber", "GetTransports", "ListBlocks",
+    "ListGroups", "ListKeys", "ListNodes", "ListQueues", "ListShards", "ListSubscribers", "ListTasks", "Peek",
+    "PeekTask", "PlanMoves", "Query", "Read", "Sleep", "Subscribe", "TasksAt", "Wakeup",
 })  # fmt: skip

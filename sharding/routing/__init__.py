@@ -3,6 +3,7 @@
     router       the store that clients see: serves, or asks the owner of the queue
     local_only   the store that other nodes see: serves, or refuses; never forwards
     work_routing the verbs of worker groups, routed by their queue
+    large_routing  large objects, by the node that is asked
     routes       queue → owner, as this node remembers it
     nodes        the nodes of the cluster: this node's own heartbeat, and who else is there
     traffic      how much each queue is used, and what it holds

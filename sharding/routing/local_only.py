@@ -30,6 +30,7 @@ from hotstore.port import (
 )
 from sharding.documents.node_info import Node
 from sharding.ports import Ownership
+from sharding.routing.large_routing import LargeRouting
 from sharding.routing.nodes import Nodes
 from sharding.routing.traffic import Traffic
 from sharding.routing.work_routing import WorkRouting
@@ -37,7 +38,7 @@ from sharding.routing.work_routing import WorkRouting
 T = TypeVar("T")
 
 
-class LocalOnlyStore(WorkRouting, PushTarget):
+class LocalOnlyStore(WorkRouting, LargeRouting, PushTarget):
     """Verbs of `hotstore.port.Store`; each names its queue and what to ask of the store that has it."""
 
     def __init__(self, local: Store, ownership: Ownership, traffic: Traffic) -> None:

@@ -68,6 +68,10 @@ def serve(
     ] = None,
     hot_bytes_max: Annotated[str | None, _option("Memory for blocks being read [512MiB].", _BUDGETS)] = None,
     disk_free_bytes_min: Annotated[str | None, _option("Disk that is kept free [256MiB].", _BUDGETS)] = None,
+    object_bytes_max: Annotated[str | None, _option("Size of a large object [5GiB].", _BUDGETS)] = None,
+    queue_objects_bytes_max: Annotated[
+        str | None, _option("All large objects of a queue; 0: no quota [0].", _BUDGETS)
+    ] = None,
     cache_bytes_max: Annotated[
         str | None, _option("Disk for blocks of S3; 0: none [4GiB].", _BUDGETS)
     ] = None,

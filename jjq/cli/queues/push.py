@@ -33,6 +33,8 @@ def push(
     *values: Annotated[str, Parameter(allow_leading_hyphen=True)],
     file: Annotated[Path | None, Parameter(name=["--file", "-f"])] = None,
     jsonl: Annotated[bool, Parameter(negative=())] = False,
+    object: Annotated[bool, Parameter(negative=())] = False,
+    media_type: str | None = None,
     key: str | None = None,
     header: Annotated[list[str], Parameter(negative=())] | None = None,
     delay: float | None = None,
@@ -50,6 +52,7 @@ def push(
     seq 1 1000000 | jjq push numbers
     jjq push orders --jsonl --file january.jsonl
     jjq push orders --delay 60 --priority -1 '{"id": 2}'
+    jjq push images --object cat.png dog.png
     ```
 
     All of them are durable when the command ends with 0. Lines are pushed as they come, each exactly
@@ -65,6 +68,10 @@ def push(
         Push the lines of this file.
     jsonl
         Each line is a JSON object with value and, optionally, key and headers, as --json prints them.
+    object
+        The values are paths of files: each file becomes one element, whatever it holds and however large it is.
+    media_type
+        Of these files, such as image/png. By default it follows from the name of each.
     key
         Key for all these elements.
     header
@@ -86,6 +93,18 @@ def push(
         from jjq.client.groups.push_options import option_headers
 
         shared = {**(shared or {}), **option_headers(options)}
+    if object:
+        if not values or file is not None or jsonl:
+            raise InvalidInput(
+                "--object takes the paths of files as values: jjq push images --object cat.png"
+            )
+        with at.open() as client:
+            found = [
+                client.push_file(queue, path, key=key, headers=shared, media_type=media_type)
+                for path in values
+            ]
+        _report(found[0], found[-1], len(found), json=json)
+        return
     if values and (file is not None or jsonl):
         raise InvalidInput("give values, or lines with --file or --jsonl, not both")
     with at.open() as client, client.producer(queue, deadline=max(at.timeout, 1.0)) as producer:

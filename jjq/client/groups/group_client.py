@@ -20,6 +20,7 @@ from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.push import Push
+from coldstore.shared.results import queue_part
 from hotstore.groups.port import WorkStore
 from hotstore.groups.values import (
     TASK_STATES,
@@ -55,12 +56,13 @@ from jjq.client.groups.group_arguments import (
 )
 from jjq.client.groups.task import TaskBatch, Tasks, TasksOrIds, ids_of, raise_refusals, receipts_of
 from jjq.client.groups.worker import AsyncWorker, Handler
+from jjq.client.large.verbs import LargeClient
 from jjq.client.payload import to_payload
 from jjq.client.replay import AsyncReplay
 from jjq.limits import EVER_US, SESSION_SECONDS, TASK_PAGE
 
 
-class GroupClient:
+class GroupClient(LargeClient):
     """The verbs of groups and tasks; `AsyncClient` has a store for them."""
 
     _store: Store
@@ -203,7 +205,8 @@ class GroupClient:
             arguments.stage(stage),
             text("worker", worker),
         )
-        return TaskBatch(await self._work.take(take._replace(session=await self._session.id())))
+        taken = await self._work.take(take._replace(session=await self._session.id()))
+        return TaskBatch(taken, self._objects(queue_part(take.group)))
 
     async def ack(self, group: Group, tasks: Tasks) -> None:
         """The tasks are done; durable when this returns."""

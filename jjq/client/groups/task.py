@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, overload
 
 import pyarrow as pa
 
+from coldstore.shared.attachments import Naming, ObjectSource
 from coldstore.shared.batch import from_us
 from coldstore.shared.errors import Conflict, InvalidInput, JjqError, NotFound
 from coldstore.shared.limits import OFFSET_MAX
@@ -31,7 +32,7 @@ class TaskReceipt(NamedTuple):
     attempt: int
 
 
-class Task:
+class Task(Naming):
     """One task that was handed out. Its id is the offset of its element."""
 
     __slots__ = ("_batch", "_row", "attempt", "id")
@@ -55,6 +56,9 @@ class Task:
     @property
     def headers(self) -> Mapping[str, bytes]:
         return dict(self._batch.column("headers")[self._row] or ())
+
+    def _naming(self) -> tuple[Mapping[str, bytes], ObjectSource | None]:
+        return self.headers, self._batch.source
 
     @property
     def priority(self) -> int:
@@ -91,8 +95,9 @@ class Task:
 class TaskBatch(Sequence[Task]):
     """The tasks of one take. `batch` has their elements as Arrow."""
 
-    def __init__(self, taken: TakenTasks) -> None:
+    def __init__(self, taken: TakenTasks, source: ObjectSource | None = None) -> None:
         self.taken = taken
+        self.source = source  # reads the objects that tasks name
         self._columns: dict[str, list[Any]] = {}
 
     @property
@@ -140,7 +145,7 @@ class TaskBatch(Sequence[Task]):
             elements = self.batch.slice(rows.start, len(rows))
         else:
             elements = self.batch.take(pa.array(list(rows), pa.int64()))
-        return TaskBatch(TakenTasks(elements, *columns))
+        return TaskBatch(TakenTasks(elements, *columns), self.source)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, list | TaskBatch):

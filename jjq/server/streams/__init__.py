@@ -5,6 +5,7 @@
     duplex          streams that one coroutine reads and another answers, as the two above and Work are
     subscribe       Subscribe, with credit (flow control by the client) and confirmations
     read            Read: a range of a queue
+    large           UploadObject and DownloadObject: large objects, in pieces
     query           Query: the rows of a query in SQL
 
 Messages of one call enter, as bytes, through `jjq.server.handlers`; messages of the same call leave the same way. What

@@ -17,7 +17,7 @@ from pyspark.sql.types import BinaryType, DataType, MapType, StringType, StructT
 
 from coldstore.shared.batch import Content, payload_bytes, payload_schema
 from coldstore.shared.errors import InvalidInput
-from coldstore.shared.null_columns import null_column
+from coldstore.shared.lists import null_column
 from jjq.spark.limits import PUSH_BYTES, PUSH_ELEMENTS
 
 _COLUMNS: Final = ("value", "key", "headers")

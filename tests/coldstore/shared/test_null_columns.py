@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from coldstore.shared.batch import HEADERS, payload
-from coldstore.shared.null_columns import null_column
+from coldstore.shared.lists import null_column
 
 KINDS = [pa.binary(), HEADERS, pa.string()]
 MANY = 70_000  # more than share one buffer

@@ -1,0 +1,53 @@
+"""The protocol `LargeStore`: large objects in and out, whoever does it: this node, a router, or a client of a server.
+
+An upload is begun, continued and finished. Who was cut off begins again with the name of the upload, and is told how
+much came; a server that was started again knows nothing of it, and the upload begins at 0. Begin also tells that the
+object is there already: then nothing is sent. Afterwards a push names the object (`Push.objects`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from hotstore.port import Store
+
+
+@dataclass(frozen=True, slots=True)
+class UploadState:
+    """An upload: its name from now on, how many bytes came, and whether the object is there already."""
+
+    upload: str
+    received: int = 0
+    done: bool = False
+
+
+class LargeStore(Protocol):
+    """Four verbs. Errors are those of coldstore.shared.errors."""
+
+    async def begin_upload(self, queue: str, sha256: str, size: int, *, upload: str = "") -> UploadState:
+        """Announce an object, or go on with `upload`. What is too large, or over a quota, is refused here."""
+        ...
+
+    async def upload(self, upload: str, at: int, data: bytes) -> None:
+        """The bytes from `at` on, which must be where the upload is. Returns when there is room for more."""
+        ...
+
+    async def finish_upload(self, upload: str) -> None:
+        """All bytes were sent: returns when the object is durable, `InvalidInput` if it is not as announced."""
+        ...
+
+    def read_object(
+        self, queue: str, sha256: str, size: int, start: int = 0, end: int | None = None
+    ) -> AsyncIterator[bytes]:
+        """Bytes `start`..`end` in pieces. `DataLoss` names an object that is missing or too short.
+
+        The digest is for the reader to check, who has all of the bytes if he wants all.
+        """
+        ...
+
+
+def large_of(store: Store) -> LargeStore:
+    """A store with these verbs: those of nodes, routers and servers have them."""
+    return cast("LargeStore", store)

@@ -1,0 +1,104 @@
+"""One upload under way: pieces are gathered to parts, and a few parts at a time are hashed and stored in threads.
+
+Parts are hashed in their order and stored in any. While one is stored the next one is hashed, and the one after that
+is received. The session lives in this process: what it knows cannot be found again by anybody else, as a digest of half
+of the bytes cannot be stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from coldstore.large.upload import LargeUpload
+from coldstore.shared.errors import Conflict, InvalidInput, Unavailable
+from coldstore.shared.limits import PART_BYTES
+from hotstore.runner import Runner
+
+_PARTS_UNDER_WAY: Final = 3
+
+
+class UploadSession:
+    """Bytes in, parts out. `used` is when somebody last cared."""
+
+    def __init__(self, queue: str, sha256: str, size: int, upload: LargeUpload, runner: Runner) -> None:
+        self.queue = queue
+        self.sha256 = sha256
+        self.size = size
+        self.received = 0
+        self.turn = 0  # who began it last may go on with it
+        self.used = 0.0
+        self._upload = upload
+        self._runner = runner
+        self._pieces: list[bytes] = []
+        self._gathered = 0
+        self._parts = 0
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._hashing = asyncio.Lock()  # fair: parts are hashed in the order in which they came
+        self._failed: BaseException | None = None
+
+    async def begin(self) -> None:
+        await self._runner.run(self._upload.begin)
+
+    async def add(self, at: int, data: bytes) -> None:
+        """Take bytes; returns when there is room for more."""
+        self._check()
+        if at != self.received:
+            raise Conflict(
+                f"the upload goes on at byte {self.received}, not {at}: begin it again by its name"
+            )
+        if at + len(data) > self.size:
+            raise InvalidInput(f"more than the {self.size} bytes come that were announced: correct the size")
+        self.received += len(data)
+        self._pieces.append(data)
+        self._gathered += len(data)
+        if self._gathered >= PART_BYTES:
+            self._cut()
+        while len(self._under_way) >= _PARTS_UNDER_WAY:
+            await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
+        self._check()
+
+    async def finish(self) -> None:
+        """Store the rest, and make the object visible."""
+        if self.received != self.size:
+            raise Conflict(f"{self.received} of {self.size} bytes came: send the rest, then finish")
+        if self._gathered:
+            self._cut(rest=True)
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+        self._check()
+        await self._runner.run(self._upload.finish)
+
+    async def abort(self) -> None:
+        """Give it up; what is under way is waited for, so that nothing comes after the end."""
+        self._failed = self._failed or Unavailable("the upload was given up: begin again", sent=False)
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+        await self._runner.run(self._upload.abort)
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            raise self._failed.with_traceback(None)
+
+    def _cut(self, *, rest: bool = False) -> None:
+        """Send full parts on their way, and with `rest` what is left."""
+        gathered = b"".join(self._pieces) if len(self._pieces) != 1 else self._pieces[0]
+        at = 0
+        while len(gathered) - at >= PART_BYTES or (rest and at < len(gathered)):
+            whole = at == 0 and len(gathered) <= PART_BYTES
+            part = gathered if whole else gathered[at : at + PART_BYTES]
+            task = asyncio.create_task(self._store(self._parts, part), name="jjq-part")
+            self._under_way.add(task)
+            task.add_done_callback(self._under_way.discard)
+            self._parts += 1
+            at += len(part)
+        self._pieces = [gathered[at:]] if at < len(gathered) else []
+        self._gathered = len(gathered) - at
+
+    async def _store(self, number: int, part: bytes) -> None:
+        try:
+            async with self._hashing:
+                await self._runner.run(lambda: self._upload.add(part))
+            await self._runner.run(lambda: self._upload.put(number, part))
+        except Exception as error:  # noqa: BLE001 - told to whoever sends, or finishes
+            self._failed = self._failed or error
