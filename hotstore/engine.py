@@ -185,9 +185,9 @@ class Engine:
             log.error("DATA_LOSS: %s", replay.describe_loss())
             self.registry.numbers.skip()
             for queue in self.registry.queues.values():
-                if queue.number not in replay.accepted:
-                    queue.suspect(replay.lost)
-            await self.registry.suspect_unknown(replay.lost)
+                if queue.number not in replay.accepted and not queue.state.has_lost_subscribers:
+                    queue.suspect(replay.loss_of(queue.name))
+            await self.registry.suspect_unknown(replay.loss_of)
         said = await self._runners.load.run(self._witness.recall) if self._witness is not None else None
         if said is not None:
             self._use_testimony(said, empty=not replay.batches)

@@ -50,6 +50,8 @@ CHECKPOINT_ROWS: Final = (
 )
 CHECKPOINT_MEMORY: Final = "512MB"  # that DuckDB may take to write or read a checkpoint
 CHECKPOINTS_KEPT: Final = 2  # so that one may be damaged
+SALVAGE_SECONDS: Final = 20.0  # for a look at one that is
+AFFECTED_SHOWN: Final = 10  # lost subscribers of a queue that an error names
 
 # Of the elements that a replay takes from the tail at once: pushes are copied together, and what is copied is
 # soon copied again for the wire. With 4 MiB it has left the caches by then, and a third of the rate is lost.

@@ -148,9 +148,6 @@ SQL_BATCH_BYTES: Final = 4 * MIB  # … or fewer rows, if elements are large
 SQL_SCAN_ROWS: Final = 131_072  # that are decoded at once
 SQL_CONNECTIONS_KEPT: Final = 2  # of DuckDB in a process that asks, for its next queries
 SQL_QUEUES_OPEN: Final = 100  # of a cold store, whose lists of blocks are kept between queries
-SQL_COUNT_ROWS: Final = (
-    4_194_304  # that are counted at once, where nobody looks at them: memory that is never touched
-)
 SQL_BLOCKS_TOGETHER: Final = 16  # blocks that are ruled out together, or more where there are many
 SQL_TAIL_BYTES: Final = 64 * MIB  # of a tail in memory; a longer one goes to a temporary file
 SQL_FRAME_BYTES_MAX: Final = 256 * MIB  # between a server and the process of a query

@@ -6,6 +6,7 @@
     shelf           where checkpoints are kept, under which names; the shelf on a disk
     checkpointer    when one is written, how, and how far the journal may be trimmed
     recollection    a start finds the newest sound one, and puts the others aside
+    salvage         what damaged ones still tell of subscribers, if none is sound
 
 Changed rows enter from the registry; at a start tables leave to it, before the journal is replayed.
 Invariants: a file is whole or it is not there; it says nothing that the journal did not have first; the journal keeps

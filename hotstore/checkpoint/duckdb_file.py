@@ -151,7 +151,7 @@ class DuckDbCodec:
         return self._writer[1]
 
     def read(self, path: Path, forms: Sequence[TableForm]) -> tuple[CheckpointHead, dict[str, pa.Table]]:
-        with _reader(path) as connection:
+        with open_reader(path) as connection:
             names = {name for (name,) in connection.execute(_TABLES).fetchall()}
             if "checkpoint" not in names:
                 raise DataLoss("it is a DuckDB file, but no checkpoint")
@@ -181,7 +181,8 @@ def _read_table(connection: duckdb.DuckDBPyConnection, form: TableForm, names: s
 
 
 @contextmanager
-def _reader(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+def open_reader(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection that reads the file and nothing else."""
     import duckdb
 
     with _our_errors(), duckdb.connect(str(path), read_only=True, config=dict(_settings())) as connection:

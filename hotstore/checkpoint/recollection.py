@@ -22,7 +22,9 @@ import pyarrow as pa
 from coldstore.shared.errors import Conflict, DataLoss, JjqError
 from hotstore.checkpoint.duckdb_file import CheckpointCodec, CheckpointHead
 from hotstore.checkpoint.part import CheckpointPart, TableForm
+from hotstore.checkpoint.salvage import Affected, salvage
 from hotstore.checkpoint.shelf import CheckpointName, Shelf, digest_of, fresh_file
+from hotstore.limits import CHECKPOINTS_KEPT
 
 log = logging.getLogger("jjq.hotstore")
 
@@ -65,6 +67,7 @@ class Recollection:
         self._parts = parts
         self.recalled: Recalled | None = None
         self.unusable: list[str] = []  # what was wrong with those that were put aside
+        self._damaged: list[bytes] = []  # the content of the newest of them, newest first
 
     def recall(self, journal: int) -> int | None:
         """Give the parts what the newest sound checkpoint of this journal has; its sequence, None if there is none."""
@@ -80,6 +83,7 @@ class Recollection:
             with _without_collector():
                 for part in self._parts:
                     part.restore({form.name: tables[form.name] for form in part.forms}, head.sequence)
+            self._damaged.clear()
             own = [each for each in names if each.journal == journal]
             self.recalled = Recalled(head, tables, own)
         return self.recalled.head.sequence if self.recalled is not None else None
@@ -89,6 +93,7 @@ class Recollection:
             raise DataLoss(f"{name} belongs to another journal than {journal:016x}")
         data = self._shelf.get(name)
         if digest_of(data) != name.digest:
+            self._damaged = [*self._damaged, data][:CHECKPOINTS_KEPT]
             raise DataLoss(f"{name} is damaged: its {len(data)} bytes do not match its name")
         # A copy, so that nobody who has the file open can be in the way.
         path = fresh_file(self._folder)
@@ -107,6 +112,11 @@ class Recollection:
         if (head.journal, head.sequence) != (name.journal, name.sequence):
             raise DataLoss(f"{name} says of itself that it is {head.sequence} of journal {head.journal:016x}")
         return head, tables
+
+    def salvage(self) -> Affected:
+        """Where nothing could be used: the subscribers that the damaged ones had, as far as they still tell."""
+        damaged, self._damaged = self._damaged, []
+        return salvage(damaged, self._folder)
 
     @property
     def _forms(self) -> list[TableForm]:

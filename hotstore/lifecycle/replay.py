@@ -16,12 +16,14 @@ from coldstore.shared.batch import check_content, payload_schema
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import DataLoss
 from hotstore.checkpoint.recollection import Recollection
+from hotstore.checkpoint.salvage import Affected
 from hotstore.journal import records
 from hotstore.journal.port import Damage, Journal, JournalBatch, StoredRecord
+from hotstore.limits import AFFECTED_SHOWN
 from hotstore.queue.holes import RECORDS_LOST
 from hotstore.queue.placeholders import Fill
 from hotstore.queue.registry import Registry
-from hotstore.queue.state import SUBSCRIBERS_LOST, Phase
+from hotstore.queue.state import AFFECTED, SUBSCRIBERS_LOST, Phase
 from hotstore.write.producers import EarlierPush
 
 log = logging.getLogger("jjq.hotstore")
@@ -42,6 +44,7 @@ class JournalReplay:
         self._causes: dict[int, str] = {}  # of doubts, as the journal says them
         self.accepted: set[int] = set()  # queues whose loss of subscribers an operator has accepted
         self.lost = ""  # why subscribers and producers are lost, if they are
+        self._affected: Affected = {}  # which they are, as far as damaged checkpoints tell
         self._now = clock.monotonic()
         self._early: dict[int, list[tuple[records.PushRecord, int]]] = {}
         self._last_batch: dict[int, int] = {}  # the last batch that tells how far a queue went, by its number
@@ -87,6 +90,8 @@ class JournalReplay:
                 "there is none" if recalled is None else "the one that is left is too old"
             )
             self.lost = f"{SUBSCRIBERS_LOST} ({told}), and the journal does not go back far enough"
+            if self._recollection is not None:
+                self._affected = self._recollection.salvage()
 
     def _settle_twins(self) -> None:
         """A queue of which a start without a checkpoint knew nothing got a new number. If the checkpoint is put back,
@@ -108,13 +113,28 @@ class JournalReplay:
 
     def describe_loss(self) -> str:
         """Which subscribers are affected, as far as that can be known."""
-        known = sorted(subscriber.id for subscriber in self._registry.subscribers.values())
-        shown = ", ".join(known[:_SHOWN]) + (", …" if len(known) > _SHOWN else "")
+        known = {subscriber.id for subscriber in self._registry.subscribers.values()}
+        affected = [
+            (f"{queue}/{name}", offset)
+            for queue, subscribers in self._affected.items()
+            for name, offset in subscribers.items()
+            if f"{queue}/{name}" not in known
+        ]
         return (
             f"{self.lost}: the positions of subscribers and the receipts of producers from before are lost. Known are "
-            f"only {len(known)} subscribers ({shown or 'none'}); {len(self._unknown)} others moved since, and their "
-            f"names are lost. The elements are there"
+            f"only {len(known)} subscribers ({_some(sorted(known))}); {len(self._unknown)} others moved since. By what "
+            f"is left of the checkpoints, {len(affected)} are affected ({_some(list(map(_placed, sorted(affected))))}). "
+            f"The elements are there"
         )
+
+    def loss_of(self, queue: str) -> str:
+        """Why the subscribers of a queue are lost, and which they are: the cause of its doubt."""
+        known = self._registry.queues.get(queue)
+        there = {each.name for each in self._registry.of(known).values()} if known is not None else set()
+        affected = sorted(each for each in self._affected.get(queue, {}).items() if each[0] not in there)
+        if not affected:
+            return self.lost
+        return f"{self.lost}{AFFECTED}{_some(list(map(_placed, affected)), AFFECTED_SHOWN)}"
 
     def _doubt(self, damage: Damage) -> None:
         """Batches are lost. Whose elements were in them shows only by what the journal says of a queue later.
@@ -303,6 +323,16 @@ class JournalReplay:
             if queue is not None:
                 queue.producers.restore(producer, receipts)
                 self._registry.changes.queues.add(queue)
+
+
+def _placed(affected: tuple[str, int | None]) -> str:
+    name, offset = affected
+    return name if offset is None else f"{name} at offset {offset}"
+
+
+def _some(names: list[str], most: int = _SHOWN) -> str:
+    more = f", and {len(names) - most} more" if len(names) > most else ""
+    return (", ".join(names[:most]) or "none") + more
 
 
 def _unknown_kind(kind: int) -> DataLoss:

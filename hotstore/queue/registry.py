@@ -30,7 +30,7 @@ from hotstore.queue.holes import RECORDS_LOST, reconcile
 from hotstore.queue.moves import chunks, commit_state
 from hotstore.queue.owners import Alone, Claim, Owners
 from hotstore.queue.queue import HotQueue, NoSealer, SealsBlocks
-from hotstore.queue.state import Phase
+from hotstore.queue.state import SUBSCRIBERS_LOST, Phase
 from hotstore.queue.subscriber import Subscriber
 from hotstore.runner import Runner
 from hotstore.write.admission import Usage
@@ -251,10 +251,13 @@ class Registry:
             queue.promised = max(queue.promised, said.next)
             self.changes.queues.add(queue)
 
-    async def suspect_unknown(self, cause: str = RECORDS_LOST) -> None:
+    async def suspect_unknown(self, cause_of: Callable[[str], str] = lambda _: RECORDS_LOST) -> None:
         """State is lost, perhaps with the rows of queues that nothing here names any more."""
         names = await self._runner.run(self._cold.queue_names)
-        self.suspects |= {name: cause for name in names if name not in self.queues}
+        for name in names:
+            known = self.suspects.get(name, "")
+            if name not in self.queues and not known.startswith(SUBSCRIBERS_LOST):
+                self.suspects[name] = cause_of(name)
 
     def in_doubt(self) -> list[HotQueue]:
         return [queue for queue in self.queues.values() if queue.state.doubt is not None]

@@ -74,6 +74,7 @@ _RECOVERED: Final = {
 
 # How a doubt's cause begins if the state of a node is lost, and not elements.
 SUBSCRIBERS_LOST: Final = "no checkpoint could be read"
+AFFECTED: Final = "; affected: "  # parts such a cause from the names of the subscribers
 
 
 class Lifecycle:
@@ -196,11 +197,13 @@ class Lifecycle:
         """Elements from `end` on may be lost, and it cannot be known how many; or subscribers and producers are."""
         self.cause = cause
         if self.has_lost_subscribers:
+            why, _, affected = cause.partition(AFFECTED)
+            named = f". Affected, by what is left of the checkpoints: {affected}" if affected else ""
             self.doubt = DataLoss(
                 f"queue {self._queue} has its elements, but it has lost subscribers and the receipts of producers: "
-                f"{cause}. Put a checkpoint back from a copy of the data directory and start again; or accept the "
+                f"{why}. Put a checkpoint back from a copy of the data directory and start again; or accept the "
                 f"loss, jjq queue accept-loss {self._queue}, and create its subscribers again, each with the start "
-                f"that is right for it. Until then pushes and unknown subscribers are refused"
+                f"that is right for it. Until then pushes and unknown subscribers are refused{named}"
             )
             return
         self.doubt = DataLoss(

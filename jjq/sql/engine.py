@@ -109,12 +109,20 @@ class Execution:
         try:
             statement = check_statement(self._connection, self._query.text)
             self._make_views(self._connection, statement)
-            relation = self._connection.sql(statement.text, params=self._params)
+            relation = self._connection.sql(self._text(statement), params=self._params)
             if relation is None:
                 raise InvalidInput("the query gives no rows: ask for something by SELECT")
             return relation.to_arrow_reader(self._rows)
         except _ERRORS as error:
             raise self._failed(error) from None
+
+    def _text(self, statement: Statement) -> str:
+        """What DuckDB is asked. How many elements a queue has is known."""
+        if statement.count is None:
+            return statement.text
+        (scan,) = self.scans.values()
+        name = statement.count.replace('"', '""')
+        return f'SELECT {scan.rows}::BIGINT AS "{name}"'
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, as they are found."""
@@ -194,9 +202,7 @@ class Execution:
                 raise InvalidInput(f"SQL takes {before} and {name} for one name: ask them in two queries")
             if name not in self.scans:
                 snapshot = self._snapshot(found)
-                self.scans[name] = QueueScan(
-                    snapshot, self._failures, counts=statement.counts, edge=statement.edge
-                )
+                self.scans[name] = QueueScan(snapshot, self._failures, edge=statement.edge)
                 self._register(connection, name, self.scans[name])
         self._rows = min((scan.batch_rows for scan in self.scans.values()), default=SQL_ROWS)
         self._make_system_views(connection, [table for table in statement.tables if table.schema])

@@ -39,7 +39,6 @@ from coldstore.shared.errors import JjqError
 from jjq.limits import (
     SQL_BATCH_BYTES,
     SQL_BLOCKS_TOGETHER,
-    SQL_COUNT_ROWS,
     SQL_ROWS,
     SQL_SCAN_ROWS,
     SQL_TAIL_BYTES,
@@ -93,14 +92,12 @@ class QueueScan(ds.Dataset):  # type: ignore[misc]
         snapshot: QueueSnapshot,
         failures: ScanFailures,
         *,
-        counts: bool = False,
         edge: Edge | None = None,
     ) -> None:
-        """If the query only `counts` rows, it never looks at what is in them; or it wants an `edge` of the queue."""
+        """The query may want no more than an `edge` of the queue."""
         # The base class is abstract and has no constructor to call.
         self._snapshot = snapshot
         self._failures = failures
-        self._counts = counts
         self._first, self._end = 0, snapshot.end
         if edge is not None:
             self._first = max(0, snapshot.end - edge.rows) if edge.last else 0
@@ -115,6 +112,11 @@ class QueueScan(ds.Dataset):  # type: ignore[misc]
     @property
     def schema(self) -> pa.Schema:
         return self._snapshot.schema
+
+    @property
+    def rows(self) -> int:
+        """How many elements the queue has."""
+        return self._snapshot.end
 
     @property
     def batch_rows(self) -> int:
@@ -151,13 +153,9 @@ class QueueScan(ds.Dataset):  # type: ignore[misc]
             return None
 
     def _count(self, known: pa.Schema) -> Iterator[pa.RecordBatch]:
-        step = SQL_COUNT_ROWS if self._counts else SQL_SCAN_ROWS
-        numbers = np.zeros(step, dtype=np.int64)
-        for first in range(self._first, self._end, step):
-            rows = min(step, self._end - first)
-            if not self._counts:
-                numbers = np.arange(first, first + rows, dtype=np.int64)
-            column = pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(numbers)])
+        for first in range(self._first, self._end, SQL_SCAN_ROWS):
+            numbers = np.arange(first, min(first + SQL_SCAN_ROWS, self._end), dtype=np.int64)
+            column = pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
             yield pa.RecordBatch.from_arrays([column], schema=known)
 
     # Blocks and tail ----------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ class Statement:
     text: str
     tables: tuple[TableName, ...]  # each once
     named_results: frozenset[str]  # of WITH: a table of such a name need not exist
-    counts: bool = False  # no column is named at all: only the number of rows matters
+    count: str | None = None  # it is the number of rows of its one table, in a column of this name
     edge: Edge | None = None  # only the first or last elements of its one table matter
 
 
@@ -84,7 +84,8 @@ def check_statement(connection: duckdb.DuckDBPyConnection, text: str) -> Stateme
     if _shows_tables(tree):
         return Statement(_TABLES, (TableName("jjq", "tables"),), frozenset())
     tables, results = _walk(tree)
-    return Statement(text, tuple(dict.fromkeys(tables)), frozenset(results), _counts(tree), _edge(tree))
+    count = _count(tree) if kind == duckdb.StatementType.SELECT else None
+    return Statement(text, tuple(dict.fromkeys(tables)), frozenset(results), count, _edge(tree))
 
 
 def _tree(connection: duckdb.DuckDBPyConnection, text: str) -> dict[str, Any]:
@@ -141,15 +142,28 @@ def _walk(tree: dict[str, Any]) -> tuple[list[TableName], set[str]]:
     return tables, results
 
 
-def _counts(tree: dict[str, Any]) -> bool:
-    """Whether a query looks at no column of any table, as `SELECT count(*) FROM orders` does."""
-    return not any(
-        node.get("class") in {"COLUMN_REF", "STAR"}
-        or node.get("type") == "SHOW_REF"
-        or node.get("using_columns")
-        or str(node.get("ref_type", "REGULAR")) != "REGULAR"
-        for node in _nodes(tree)
-    )
+def _plain_table(tree: dict[str, Any]) -> dict[str, Any] | None:
+    """The one table of a query if that is a queue, all of whose elements count: no condition, no group, no sample."""
+    table = tree.get("from_table") or {}
+    if tree.get("type") != "SELECT_NODE" or table.get("type") != "BASE_TABLE" or table.get("schema_name"):
+        return None
+    conditions = ("where_clause", "group_expressions", "group_sets", "having", "sample", "qualify")
+    if any(tree.get(part) for part in conditions) or tree.get("aggregate_handling") != "STANDARD_HANDLING":
+        return None
+    if any(table.get(part) for part in ("sample", "column_name_alias", "at_clause")):
+        return None
+    return None if (tree.get("cte_map") or {}).get("map") else table
+
+
+def _count(tree: dict[str, Any]) -> str | None:
+    """`SELECT count(*) FROM orders`: the name of its column. DuckDB would look at each row for that."""
+    wanted = tree.get("select_list") or []
+    if _plain_table(tree) is None or tree.get("modifiers") or len(wanted) != 1:
+        return None
+    told = wanted[0]
+    if told.get("function_name") != "count_star" or told.get("class") != "FUNCTION" or told.get("filter"):
+        return None
+    return None if told.get("arguments") or told.get("distinct") else told.get("alias") or "count_star()"
 
 
 def _edge(tree: dict[str, Any]) -> Edge | None:
@@ -157,15 +171,8 @@ def _edge(tree: dict[str, Any]) -> Edge | None:
 
     DuckDB would read everything for that. Anything that could make other rows matter as well gives None.
     """
-    table, modifiers = tree.get("from_table") or {}, tree.get("modifiers") or []
-    if tree.get("type") != "SELECT_NODE" or table.get("type") != "BASE_TABLE" or table.get("schema_name"):
-        return None
-    conditions = ("where_clause", "group_expressions", "group_sets", "having", "sample", "qualify")
-    if any(tree.get(part) for part in conditions) or tree.get("aggregate_handling") != "STANDARD_HANDLING":
-        return None
-    if table.get("sample") or table.get("column_name_alias") or (tree.get("cte_map") or {}).get("map"):
-        return None
-    if [each.get("type") for each in modifiers] != ["ORDER_MODIFIER", "LIMIT_MODIFIER"]:
+    table, modifiers = _plain_table(tree), tree.get("modifiers") or []
+    if table is None or [each.get("type") for each in modifiers] != ["ORDER_MODIFIER", "LIMIT_MODIFIER"]:
         return None
     order, limit = modifiers[0]["orders"][0], modifiers[1]
     wanted = _constant(limit.get("limit")), _constant(limit.get("offset"))

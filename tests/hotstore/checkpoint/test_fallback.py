@@ -13,6 +13,7 @@ import pytest
 
 from coldstore.shared.batch import payload
 from coldstore.shared.errors import DataLoss, NotFound
+from hotstore.checkpoint.salvage import salvage
 from hotstore.engine import Engine
 from tests.hotstore.checkpoint.places import DataPlace, Position, busy, positions
 from tests.hotstore.kit import fill, push
@@ -147,6 +148,27 @@ async def test_without_any_checkpoint_nothing_begins_anew_unnoticed(
     async with place.opened(clean=False) as engine:
         found = await positions(engine)
         assert {name: found[name] for name in place.before} == place.before
+
+
+async def test_what_is_left_of_damaged_checkpoints_says_who_is_affected(
+    place: DataPlace, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Given a bit that flipped in each: most of such a file can be read
+    for path in place.checkpoints:
+        flip(path)
+    for _ in range(2):  # the second time the files are in quarantine, and the journal has the names
+        async with place.opened(clean=False) as engine:
+            with pytest.raises(DataLoss, match=r"Affected.*: s0 at offset 2, s1 .*, s2 .*, s3") as lost:
+                await engine.store.pop("a/s1")
+            assert "late" not in lost.value.message
+            with pytest.raises(DataLoss, match=r"Affected.*: s at offset 10$"):
+                await engine.store.push("b", payload("bytes", [b"x"]))
+    assert "By what is left of the checkpoints, 5 are affected (a/s0" in caplog.text
+
+
+def test_a_checkpoint_that_tells_nothing_is_no_failure(tmp_path: Path) -> None:
+    assert salvage([b"", b"text", b"x" * 8 + b"DUCK" + b"x" * 5_000], tmp_path) == {}
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_the_loss_of_all_checkpoints_is_accepted(place: DataPlace) -> None:

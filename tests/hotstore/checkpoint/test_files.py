@@ -226,7 +226,7 @@ async def test_a_checkpoint_of_a_newer_version_refuses_the_start_and_stays(
 def test_duckdb_can_do_nothing_but_what_it_is_asked_to(tmp_path: Path) -> None:
     path = tmp_path / "made.duckdb"
     DuckDbCodec().write(path, CheckpointHead(1, 2, 0, SystemClock().now_us()), _empty())
-    with duckdb_file._reader(path) as connection:
+    with duckdb_file.open_reader(path) as connection:
         told = dict(connection.execute("SELECT name, value FROM duckdb_settings()").fetchall())
         assert told["enable_progress_bar"] == "false"
         assert (told["enable_external_access"], told["lock_configuration"]) == ("false", "true")

@@ -112,6 +112,8 @@ def test_blocks_are_ruled_out_before_they_are_opened(
 def test_offsets_alone_need_no_file(cold: ColdStore) -> None:
     for query, answer in (
         ("SELECT count(*) FROM q", [(810,)]),
+        ('SELECT count(*) AS "n ""m" FROM Q', [(810,)]),
+        ("SELECT count(*) FROM q AS a, q AS b WHERE a.offset = b.offset", [(810,)]),
         ("SELECT max(offset) FROM q", [(809,)]),
         ("SELECT count(*) FROM q WHERE offset % 2 = 0 AND offset < 500", [(250,)]),
     ):

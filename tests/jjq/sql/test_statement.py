@@ -53,6 +53,36 @@ def test_the_tables_of_a_query(
 
 
 @pytest.mark.parametrize(
+    ("query", "column"),
+    [
+        ("SELECT count(*) FROM orders", "count_star()"),
+        ("FROM orders AS o SELECT count() AS \"a \"\"b\"", 'a "b'),
+        ("SELECT count(*) FROM orders WHERE key IS NULL", None),
+        ("SELECT count(*) FROM orders LIMIT 0", None),
+        ("SELECT count(*) FROM orders TABLESAMPLE 10%", None),
+        ("SELECT count(*) FROM orders GROUP BY key", None),
+        ("SELECT count(*) FROM orders HAVING count(*) > 5", None),
+        ("SELECT count(*) FROM orders, orders AS o", None),
+        ("SELECT count(*) FROM jjq.queues", None),
+        ("SELECT count(*) FILTER (WHERE key IS NULL) FROM orders", None),
+        ("SELECT count(*) OVER () FROM orders", None),
+        ("SELECT count(*) + 1 FROM orders", None),
+        ("SELECT count(*), max(offset) FROM orders", None),
+        ("SELECT count(key) FROM orders", None),
+        ("SELECT DISTINCT count(*) FROM orders", None),
+        ("SELECT count(*) FROM orders UNION ALL SELECT 1", None),
+        ("WITH orders AS (SELECT 1) SELECT count(*) FROM orders", None),
+        ("EXPLAIN SELECT count(*) FROM orders", None),
+        ("DESCRIBE SELECT count(*) FROM orders", None),
+    ],
+)
+def test_a_query_that_is_the_number_of_elements(
+    connection: duckdb.DuckDBPyConnection, query: str, column: str | None
+) -> None:
+    assert check_statement(connection, query).count == column
+
+
+@pytest.mark.parametrize(
     "query",
     [
         "SELECT offset FROM orders",
