@@ -46,27 +46,26 @@ class Capacity:
                     f"the push has {rows} elements, and group {group.id} has room for {capacity} in all: push fewer at "
                     f"a time"
                 )
-        full = self._full(queue.name, limited, rows)
-        if full is not None:
-            await self._wait(queue.name, limited, rows, entry.timeout)
+        if self._full(queue.name, rows) is not None:
+            await self._wait(queue.name, rows, entry.timeout)
         self._count(queue.name, entry, rows)
 
-    def _full(self, queue: str, groups: list[WorkGroup], rows: int) -> WorkGroup | None:
-        """A group that has no room for so many more."""
+    def _full(self, queue: str, rows: int) -> WorkGroup | None:
+        """A group that has no room for so many more. Asked anew each time: one may be deleted, or loaded anew."""
         coming = self._inside.get(queue, 0) + rows
-        for group in groups:
+        for group in self._desk.of(queue):
             capacity = group.live.state.settings.capacity
             if capacity is not None and group.advance().counts["total"] + coming > capacity:
                 return group
         return None
 
-    async def _wait(self, queue: str, groups: list[WorkGroup], rows: int, seconds: float) -> None:
+    async def _wait(self, queue: str, rows: int, seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
-                while (full := self._full(queue, groups, rows)) is not None:
+                while (full := self._full(queue, rows)) is not None:
                     await _turn(full.pushes)
         except TimeoutError:
-            full = self._full(queue, groups, rows)
+            full = self._full(queue, rows)
             if full is not None:
                 state = full.live.state
                 raise Exhausted(

@@ -8,7 +8,6 @@ the first one counts.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,14 +20,12 @@ from coldstore.layout.paths import check_name
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, Fenced, InvalidInput, JjqError, NotFound
-from coldstore.shared.limits import NAME_CHARS_MAX
 from coldstore.shared.push import Push
 from coldstore.shared.results import Receipt, Resolved
-from hotstore.groups.changes import TaskChanges, check_change, is_text, kick_oldest, purge, release_all
-from hotstore.groups.drivers import DELAY, KEY
+from hotstore.groups.changes import TaskChanges, check_change, kick_oldest, purge, release_all
+from hotstore.groups.drivers import DELAY
 from hotstore.groups.ledger import LedgerRow
 from hotstore.groups.open_tasks import TAKEN
-from hotstore.groups.options import check_seconds
 from hotstore.groups.past import first_untouched, put_to_sleep, tasks_at_time
 from hotstore.groups.settings import Definition, change_settings, check_group_settings, definition_text
 from hotstore.groups.values import (
@@ -45,20 +42,18 @@ from hotstore.groups.values import (
     TaskState,
 )
 from hotstore.large.desk import ObjectDesk
-from hotstore.limits import LEDGER_BLOCK_BYTES, LEDGER_NAME_CHARS_MAX, LIST_TASKS_MAX, TAKE_TASKS_MAX
+from hotstore.limits import LEDGER_BLOCK_BYTES, LEDGER_NAME_CHARS_MAX, LIST_TASKS_MAX
 from hotstore.queue.queue import HotQueue
 from hotstore.queue.registry import Registry
 from hotstore.work.capacity import Capacity
 from hotstore.work.completion import Completion
 from hotstore.work.desk import WorkDesk
 from hotstore.work.listing import settle_repeated, task_infos, tasks_in_state
-from hotstore.work.sessions import check_session
+from hotstore.work.takes import check_take, session_ended
 from hotstore.work.work_group import WorkGroup
 from hotstore.write.admission import Admission
 from hotstore.write.committer import Committer
 from hotstore.write.push import JsonChecks, PushEntry, check_push
-
-_STAGES = ("ready", "written", "synced")
 
 
 class WorkVerbs:
@@ -210,13 +205,17 @@ class WorkVerbs:
 
     async def take(self, take: Take) -> TakenTasks:
         group = self._desk.at_hand(take.group) or await self._desk.group(take.group)
-        keys = _check_take(take, group)
+        keys = check_take(take, group.live.kind)
         ends = self._clock.monotonic() + take.wait if take.wait else 0.0
+        attached = False
         while True:
-            session_ttr = self._desk.sessions.ttr_of(take.session) if take.session else None
-            if session_ttr is not None:
-                group.note_session(take.session, session_ttr)
+            attached = self._as_session(group, take, attached)
             tasks, flush = await group.take(take, keys)
+            if attached and not self._desk.sessions.is_known(
+                take.session
+            ):  # it ended while elements were loaded
+                self._give_back(group, take, tasks)
+                raise session_ended(take)
             if tasks.attempts:
                 self._desk.changed(group)
                 if flush is not None:
@@ -231,6 +230,16 @@ class WorkVerbs:
             if left <= 0 or not await group.wait_in_line(left):
                 return tasks
             group = await self._desk.group(take.group)
+
+    def _as_session(self, group: WorkGroup, take: Take, attached: bool) -> bool:
+        """Whether the session that takes is attached. One that ended meanwhile is not served: nobody could ack."""
+        ttr = self._desk.sessions.ttr_of(take.session) if take.session else None
+        if ttr is not None:
+            group.note_session(take.session, ttr)
+        elif attached:
+            self._desk.changed(group)  # its turn is that of the next one
+            raise session_ended(take)
+        return ttr is not None
 
     def _give_back(self, group: WorkGroup, take: Take, tasks: TakenTasks) -> None:
         change = TaskChange(take.group, "release", tasks.ids, tasks.attempts, take.session)
@@ -371,28 +380,3 @@ class WorkVerbs:
     async def detach_session(self, session: str) -> None:
         self._desk.sessions.detach(session)
         self._desk.session_changed()
-
-
-def _check_take(take: Take, group: WorkGroup) -> frozenset[bytes] | None:
-    """The keys that are asked for."""
-    if type(take.max) is not int or not 1 <= take.max <= TAKE_TASKS_MAX:
-        raise InvalidInput(f"max is {take.max!r:.40}: use a whole number from 1 to {TAKE_TASKS_MAX}")
-    wait = take.wait
-    if isinstance(wait, bool) or not isinstance(wait, int | float) or not math.isfinite(wait) or wait < 0:
-        raise InvalidInput(f"wait must be a number of seconds from 0 on, not {wait!r:.60}")
-    if take.ttr is not None:
-        check_seconds("ttr", take.ttr, least=0.001)
-    if take.stage not in _STAGES:
-        raise InvalidInput(f"stage {take.stage!r:.40} is not known: use one of {', '.join(_STAGES)}")
-    check_session(take.session)
-    if take.worker != "" and (not is_text(take.worker) or len(take.worker.encode()) > NAME_CHARS_MAX):
-        raise InvalidInput(f"worker must be text of at most {NAME_CHARS_MAX} bytes, not {take.worker!a:.60}")
-    if take.keys is None:
-        return None
-    if KEY not in group.live.kind.uses:
-        raise InvalidInput(
-            f"driver {group.live.kind.name} does not know keys: take without keys, or create a group with utube"
-        )
-    if not all(isinstance(key, bytes) for key in take.keys):
-        raise InvalidInput("keys are bytes")
-    return frozenset(take.keys)

@@ -2,6 +2,7 @@
 
     group   `jjq group …`: create, list, show, update, pause, resume, seek, delete, statistics
     task    `jjq task …`: take, ack, nack, release, touch, bury, kick, delete, peek, list, at
+    further `jjq group purge`, `release-all`, `changes`, and `jjq task complete`
     work    `jjq work GROUP -- COMMAND`: each task to the standard input of a command
 
 A take and the ack that follows are two processes here. Both are the same session, which `--session` names: what one

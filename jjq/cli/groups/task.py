@@ -28,7 +28,7 @@ _SESSION_SECONDS = 86_400.0  # long: the ttr of the task decides, not that of th
 
 
 @contextmanager
-def _client(at: Connection, session: str) -> Iterator[Client]:
+def session_client(at: Connection, session: str) -> Iterator[Client]:
     """A client of this session. What it takes stays taken when the command ends, for the ttr of the task."""
     with at.open() as client:
         client.session(session, ttr=_SESSION_SECONDS)
@@ -68,7 +68,7 @@ def take(
     key
         Only tasks with this key; may be repeated.
     """
-    with _client(at, session) as client:
+    with session_client(at, session) as client:
         tasks = client.take(group, max, wait, ttr=ttr, keys=key)
     if json:
         for task in tasks:
@@ -94,8 +94,8 @@ def ack(group: str, /, *tasks: str, session: Session = "cli", at: Connection = H
     tasks
         ID:ATTEMPT each, as `jjq task take` printed them.
     """
-    with _client(at, session) as client:
-        client.ack(group, _receipts(tasks))
+    with session_client(at, session) as client:
+        client.ack(group, receipts_of(tasks))
 
 
 @app.command
@@ -125,8 +125,8 @@ def nack(
     reason
         Why, for the ledger.
     """
-    with _client(at, session) as client:
-        client.nack(group, _receipts(tasks), delay, reason)
+    with session_client(at, session) as client:
+        client.nack(group, receipts_of(tasks), delay, reason)
 
 
 @app.command
@@ -156,8 +156,8 @@ def release(
     priority
         Their new priority; a smaller number is taken first.
     """
-    with _client(at, session) as client:
-        client.release(group, _receipts(tasks), delay, priority)
+    with session_client(at, session) as client:
+        client.release(group, receipts_of(tasks), delay, priority)
 
 
 @app.command
@@ -179,8 +179,8 @@ def touch(
     tasks
         ID:ATTEMPT each, as `jjq task take` printed them.
     """
-    with _client(at, session) as client:
-        client.touch(group, _receipts(tasks), seconds)
+    with session_client(at, session) as client:
+        client.touch(group, receipts_of(tasks), seconds)
 
 
 @app.command
@@ -336,7 +336,7 @@ def at(group: str, time: str, /, *, json: AsJson = False, at: Connection = HERE)
     print_table([name.upper() for name in columns], [[row[name] for name in columns] for row in rows])
 
 
-def _receipts(tasks: tuple[str, ...]) -> list[TaskReceipt]:
+def receipts_of(tasks: tuple[str, ...]) -> list[TaskReceipt]:
     from jjq.client.groups.task import TaskReceipt
 
     found = []

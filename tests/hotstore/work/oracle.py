@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from dataclasses import dataclass, field
 
 from hotstore.groups.values import GroupSettings
@@ -26,6 +27,7 @@ class OracleTask:
     failures: int = 0
     until_us: int = 0
     session: str = ""
+    gone: bool = False  # before the place that the group was moved to
 
 
 @dataclass
@@ -35,6 +37,7 @@ class OracleGroup:
     settings: GroupSettings
     keyed: bool
     now_us: int = 0
+    paused: bool = False
     tasks: list[OracleTask] = field(default_factory=list)
 
     def copy(self) -> OracleGroup:
@@ -106,11 +109,12 @@ class OracleGroup:
     def take(self, most: int, session: str) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
         while len(found) < most:
-            busy = {task.key for task in self.tasks if task.state == "taken" and task.key is not None}
+            out = Counter(task.key for task in self.tasks if task.state == "taken" and task.key is not None)
+            most_of_key = self.settings.per_key or 1
             free = [
                 task
                 for task in self.tasks
-                if task.state == "ready" and not (self.keyed and task.key is not None and task.key in busy)
+                if task.state == "ready" and not (self.keyed and out[task.key] >= most_of_key)
             ]
             if not free:
                 break
@@ -148,5 +152,6 @@ class OracleGroup:
     def states(self) -> dict[str, int]:
         found: dict[str, int] = {}
         for task in self.tasks:
-            found[task.state] = found.get(task.state, 0) + 1
+            if not task.gone:
+                found[task.state] = found.get(task.state, 0) + 1
         return found

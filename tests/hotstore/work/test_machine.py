@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random  # noqa: TID251 the seed comes from the test
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from coldstore.shared.errors import Conflict, Exhausted
 from hotstore.groups.values import GroupSettings
 from tests.hotstore.kit import BLOCK_BYTES, World
-from tests.hotstore.work.kit import change, create, put, states, take
+from tests.hotstore.work.kit import change, put, states, take
 from tests.hotstore.work.oracle import SECOND, OracleGroup
 
 SESSIONS = ("ann", "bob")
@@ -22,7 +24,7 @@ class Machine:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.world = World(seed)
-        driver = self.random.choice(["fifo", "fifottl", "utube", "utubettl"])
+        driver = self.random.choice(["fifo", "fifottl", "limfifottl", "utube", "utubettl"])
         times = driver.endswith("ttl")
         self.times = times
         self.settings = GroupSettings(
@@ -32,6 +34,8 @@ class Machine:
             delay=self.random.choice([0.0, 0.0, 3.0]) if times else 0.0,
             max_attempts=self.random.choice([None, 2, 3]),
             on_exhausted=self.random.choice(["bury", "drop"]),
+            capacity=self.random.choice([6, 30]) if driver == "limfifottl" else None,
+            per_key=self.random.choice([None, 2]) if driver.startswith("utube") else None,
         )
         self.oracle = OracleGroup(self.settings, keyed=driver.startswith("utube"))
         self.durable = self.oracle.copy()
@@ -40,12 +44,10 @@ class Machine:
         await self.world.start()
         self.world.engine.work.lazy_seconds = 1e6
         await self.world.store.create_queue("q", block_bytes=BLOCK_BYTES)
-        await create(self.world.store, driver=self.settings.driver, ttr=self.settings.ttr, ttl=self.settings.ttl,
-                     delay=self.settings.delay, max_attempts=self.settings.max_attempts,
-                     on_exhausted=self.settings.on_exhausted)  # fmt: skip
+        await self.world.store.create_group("q", "g", self.settings)
         self._sync()
         steps_of = [self.push, self.push, self.take, self.take, self.take, self.change, self.change, self.change,
-                    self.wait, self.kick, self.look, self.seal, self.restart]  # fmt: skip
+                    self.wait, self.kick, self.look, self.seal, self.restart, self.whole]  # fmt: skip
         for _ in range(steps):
             await self.random.choice(steps_of)()
         await self.restart()
@@ -66,6 +68,11 @@ class Machine:
             options["ttl"] = self.random.choice([2.0, 20.0])
         key = self.random.choice([None, b"a", b"b"])
         count = self.random.randint(1, 4)
+        left = sum(task.state != "done" for task in self.oracle.tasks)
+        if self.settings.capacity is not None and left + count > self.settings.capacity:
+            with pytest.raises(Exhausted, match=f"{left} tasks of at most {self.settings.capacity}"):
+                await put(self.world.store, *[b"x"] * count, key=key, **options)
+            return
         await put(self.world.store, *[b"x"] * count, key=key, **options)
         now_us = self.world.clock.now_us()
         for each in (self.oracle, self.durable):
@@ -79,7 +86,7 @@ class Machine:
         taken = await take(self.world.store, most, session=session, stage=stage)
         if taken and (await self.world.store.get_queue("q")).cold_offset:
             most = len(taken)  # where blocks must be loaded, fewer may come at once
-        wanted = self.oracle.take(most, session)
+        wanted = [] if self.oracle.paused else self.oracle.take(most, session)
         assert taken == wanted
         if wanted and stage == "synced":
             self.durable = self.oracle.copy()
@@ -140,6 +147,44 @@ class Machine:
             task.failures = 0
             self.oracle.back(task, 0)
         self.durable = self.oracle.copy()
+
+    async def whole(self) -> None:
+        """A verb on the group as a whole."""
+        self._sync()
+        verb = self.random.choice([self.purge, self.release_all, self.pause, self.seek, self.update])
+        await verb()
+        self.durable = self.oracle.copy()
+
+    async def purge(self) -> None:
+        open_ = [task for task in self.oracle.tasks if task.state != "done"]
+        assert await self.world.store.purge_group("q/g") == len(open_)
+        for task in open_:
+            task.state, task.session = "done", ""
+
+    async def release_all(self) -> None:
+        taken = [task for task in self.oracle.tasks if task.state == "taken"]
+        assert await self.world.store.release_all("q/g") == len(taken)
+        for task in taken:
+            self.oracle.back(task, 0)
+
+    async def pause(self) -> None:
+        self.oracle.paused = not self.oracle.paused
+        await self.world.store.pause_group("q/g", paused=self.oracle.paused)
+
+    async def seek(self) -> None:
+        """Forward only, and to the end: what lies before is no task of the group any more."""
+        if any(task.state == "taken" for task in self.oracle.tasks):
+            with pytest.raises(Conflict, match="are taken"):
+                await self.world.store.seek_group("q/g", "end")
+            return
+        await self.world.store.seek_group("q/g", "end")
+        for task in self.oracle.tasks:
+            task.state, task.gone = "done", True
+
+    async def update(self) -> None:
+        self.settings = replace(self.settings, max_attempts=self.random.choice([None, 2, 3]))
+        await self.world.store.update_group("q/g", {"max_attempts": self.settings.max_attempts})
+        self.oracle.settings = self.settings
 
     async def wait(self) -> None:
         self.world.clock.advance(self.random.choice([0.5, 3.0, 12.0, 70.0]))

@@ -85,6 +85,39 @@ def test_what_one_command_takes_the_next_one_acks(jjq: Command, group: str) -> N
     assert "tasks delayed" in jjq.ok("group", "stats", group).text
 
 
+def test_all_tasks_of_a_group_are_released_and_purged(jjq: Command, group: str) -> None:
+    jjq.ok("task", "take", group, "-n", "2")
+    assert jjq.ok("group", "release-all", group).text == "released 2\n"
+    assert jjq("group", "purge", group).code == 2
+    assert jjq.ok("group", "purge", group, "--yes").text == "purged 3\n"
+    assert jjq.ok("task", "list", group, "--json").json == []
+
+
+def test_a_task_is_completed_with_pushes_to_other_queues(jjq: Command, queue: str, group: str) -> None:
+    jjq.ok("queue", "create", f"{queue}-out")
+    jjq.ok("task", "take", group, "-n", "2")
+    done = jjq.ok("task", "complete", group, "0:1", "--push", f"{queue}-out=a=1", "--push", f"{queue}-out=b")
+    assert done.text == f"{queue}-out: 2 from offset 0 on\n"
+    assert jjq.ok("replay", f"{queue}-out").lines == ["a=1", "b"]
+    assert jjq("task", "complete", group, "0:1", "--push", f"{queue}-out=c").code == 5
+    assert jjq("task", "complete", group, "1:1", "--push", f"{queue}-out").code == 2
+    again = jjq.ok("task", "complete", group, "1:1", "--push", f"{queue}-out=c", "--json").json
+    assert again == {f"{queue}-out": 2}
+
+
+def test_changes_are_printed_as_they_come(jjq: Command, group: str) -> None:
+    process = jjq.start("group", "changes", group, "--start", "beginning")
+    try:
+        jjq.ok("task", "bury", group, "1", "--reason", "odd")
+        assert process.stdout is not None
+        rows = iter(process.stdout.readline, b"")
+        found = next(row for row in map(json.loads, rows) if row["event"] == "bury")
+    finally:
+        process.kill()
+        process.communicate()
+    assert (found["task"], found["state"], found["reason"]) == (1, "buried", "odd")
+
+
 def test_tasks_are_shown_as_they_were(jjq: Command, group: str) -> None:
     then = datetime.fromtimestamp(SystemClock().now_us() / 1e6, UTC).isoformat()
     jjq.ok("task", "delete", group, "0")
