@@ -172,6 +172,9 @@ KEYS_SECONDS: Final = (
 )
 KEY_SCOPES_MAX: Final = 16
 SIGNATURE_SECONDS: Final = 300  # that a signature may be away from the server's time
+QUEUE_QUOTA_SECONDS: Final = (
+    60.0  # before one more queue than a key may have is tried again: somebody must delete one
+)
 SIGNATURES_MAX: Final = 200_000  # that a node remembers, so that none is taken twice
 SIGNED_QUEUES_MAX: Final = 200
 LIMITED_QUEUES_MAX: Final = 200
@@ -187,6 +190,9 @@ SQEW_POLL_MS: Final = 20_000  # a poll waits so long for a message, unless it sa
 SQEW_POLL_MS_MAX: Final = 30_000
 SQEW_DELAY_MS_MAX: Final = 365 * 86_400_000
 SQEW_BATCH_MAX: Final = 1_000  # messages of one poll, peek, ack or nack
+SQEW_LOOK_AHEAD: Final = (
+    100  # messages of a state that a peek looks at, at least, for the ones available first
+)
 SQEW_QUEUE_SECONDS: Final = 1.0  # a queue that another node has deleted may be known for so long
 
 # HTTP: one request

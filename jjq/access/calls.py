@@ -127,7 +127,7 @@ class CallAccess:
                 self._require(queue, "push")
                 self._ring.check_signature(queue, None, raw)
                 self._ring.check_size(queue, span.end - span.begin)
-        if self._usage is not None and self._method == "Push":
+        if self._usage is not None and self._method in {"Push", "CompleteTasks"}:
             self._usage.check()
 
     def require(self, queue: str) -> None:

@@ -10,7 +10,7 @@ is refused with the time to wait; a stream of pushes is read more slowly instead
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -18,7 +18,8 @@ from typing import Final
 
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Exhausted, InvalidInput
-from hotstore.port import Store
+from hotstore.port import Push, Store
+from jjq.limits import QUEUE_QUOTA_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,11 @@ class KeyUsage:
         self._elements.spend(elements)
         self._bytes.spend(nbytes)
 
+    def spend_all(self, pushes: Iterable[Push]) -> None:
+        """These were pushed together."""
+        for push in pushes:
+            self.spend(push.payload.num_rows, push.payload.nbytes)
+
     @contextmanager
     def stream(self) -> Iterator[None]:
         """Around a stream."""
@@ -124,7 +130,8 @@ class KeyUsage:
             if name not in names and count >= self.quota.queues:
                 raise Exhausted(
                     f"key {self._key} may have {self.quota.queues} queues, and there are {count}: delete one, or use "
-                    f"another key"
+                    f"another key",
+                    retry_after=QUEUE_QUOTA_SECONDS,
                 )
             yield
 

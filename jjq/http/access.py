@@ -9,11 +9,11 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from jjq.access.keyring import Keyring, Watched
-from jjq.access.keys import AccessKey, bearer
+from jjq.access.keys import ANY, AccessKey
 from jjq.access.quotas import SPENDER, Quota
 from jjq.http.replies import BytesReply, Reply, document
 from jjq.http.request import Request
-from jjq.http.routing import HttpRoute
+from jjq.http.routing import LATER, HttpRoute
 from jjq.http.v1.documents import Sent
 from jjq.limits import HTTP_BODY_BYTES_MAX
 
@@ -28,15 +28,16 @@ class KeyCheck:
         """Raise, or give what the work of the route is done in: where it waits, it ends when the right is lost."""
         if not route.scope:
             return nullcontext()
-        text = bearer(request.header("authorization"))
-        queue = request.params.get(route.queue) if route.queue else None
+        text, queue = request.key, request.params.get(route.queue)
+        request.subject = queue
+        rights = ANY if route.queue == LATER else route.scope
 
         def check() -> None:
-            self._ring.require(text, route.scope, queue)
+            self._ring.require(text, rights, queue)
 
         if route.scope == "push" and queue is not None:
             request.most = self._ring.request_bytes(queue)
-        usage = self._ring.usage(self._ring.require(text, route.scope, queue))
+        usage = self._ring.usage(self._ring.require(text, rights, queue))
         if usage is not None:
             SPENDER.set(usage)
             if route.scope == "push":
@@ -45,22 +46,20 @@ class KeyCheck:
         if usage is None and not route.waits and not is_act:
             return nullcontext()
         work = ExitStack()
-        if usage is not None and route.name == "replay":
+        if usage is not None and route.streams:
             work.enter_context(usage.stream())
         if route.waits:
             work.enter_context(self._ring.watch(check))
         if is_act:
-            work.enter_context(self._audited(request, route, text, queue))
+            work.enter_context(self._audited(request, route))
         return work
 
     @contextmanager
-    def _audited(
-        self, request: Request, route: HttpRoute, text: str | None, queue: str | None
-    ) -> Iterator[None]:
+    def _audited(self, request: Request, route: HttpRoute) -> Iterator[None]:
         yield
         audit = request.backend.audit
         if audit is not None and self._ring.closed:
-            audit.tell(text, "http", route.name, queue, request.id)
+            audit.tell(request.key, "http", route.name, request.subject, request.id)
 
 
 class SocketAccess:
@@ -71,6 +70,7 @@ class SocketAccess:
         self.key = key
         self._used: set[tuple[str | None, str]] = set()  # queues and rights, so far
         self._watched: Watched | None = None
+        self._streams = ExitStack()  # that it counts as
 
     def require(self, rights: str, queue: str | None) -> None:
         """Return if its key has one of the rights on the queue; `NoKey` or `Denied` if not."""
@@ -90,11 +90,18 @@ class SocketAccess:
         if self.ring is not None:
             self._watched = self.ring.attach(self.recheck, lambda: end(self._reason()))
 
+    def count_stream(self) -> None:
+        """The connection is a stream of its key until it is closed; `Exhausted` if the key has too many."""
+        usage = None if self.ring is None else self.ring.usage(self.ring.identify(self.key))
+        if usage is not None:
+            self._streams.enter_context(usage.stream())
+
     def _reason(self) -> str:
         error = None if self._watched is None else self._watched.error
         return "" if error is None else error.message
 
     def close(self) -> None:
+        self._streams.close()
         if self.ring is not None and self._watched is not None:
             self.ring.detach(self._watched)
 

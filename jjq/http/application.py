@@ -26,7 +26,7 @@ import grpc
 import orjson
 
 from coldstore.shared.errors import JjqError, Unavailable
-from jjq.access.keys import NoKey, bearer
+from jjq.access.keys import NoKey
 from jjq.http.access import SocketAccess
 from jjq.http.backend import Backend
 from jjq.http.problems import HttpRefusal, describe, refuse
@@ -42,6 +42,15 @@ from jjq.wire.status import kind_of
 
 _ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
+_SENT: Final = (
+    b"authorization, content-type, idempotency-key, last-event-id, traceparent, x-request-id, jjq-expected-offset, "
+    b"jjq-key, jjq-producer, jjq-sequence, jjq-signature, jjq-stage"
+)
+_SHARED: Final = (  # what pages of listed origins may send, and read of an answer
+    (b"access-control-allow-headers", _SENT),
+    (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
+    (b"access-control-expose-headers", b"x-request-id, retry-after, location, jjq-position, jjq-next"),
+)
 _NO_STORE: Final = (b"cache-control", b"no-store")
 
 
@@ -151,7 +160,7 @@ class Application:
             meter = self._meter(route.name)
             if self.backend.drain.stopping:
                 raise Unavailable(STOPPING)
-            access = SocketAccess(self.backend.keys, bearer(request.header("authorization")))
+            access = SocketAccess(self.backend.keys, request.key)
             access.require(route.scope, request.params.get(route.queue) if route.queue else None)
             accepted = route.accept(request, access)
         except Exception as error:
@@ -177,13 +186,7 @@ class Application:
                 403,
                 f"web pages of {origin[:100]!r} may not ask this server: list that origin in http_origins",
             )
-        allowed = b"authorization, content-type, idempotency-key, last-event-id, jjq-expected-offset, jjq-key"
-        return [
-            (b"access-control-allow-origin", origin.encode("latin-1")),
-            (b"vary", b"origin"),
-            (b"access-control-allow-headers", allowed),
-            (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
-        ]
+        return [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin"), *_SHARED]
 
     # Answers ---------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import msgspec
 
 from coldstore.shared.errors import Exhausted, InvalidInput
 from coldstore.shared.limits import OFFSET_MAX
+from jjq.access.keys import bearer
 from jjq.http.backend import Backend
 from jjq.http.problems import HttpRefusal
 from jjq.http.strict_json import Suspect, explain, suspect_document
@@ -49,6 +50,7 @@ class Request:
         self.verify: Callable[[bytes], None] | None = None  # looks at the body before anybody decodes it
         self.answered = False  # a stream has begun: no other answer can be given any more
         self.plain_errors = False  # of the route
+        self.subject: str | None = None  # the queue that the request is about
         self.most: int | None = None  # bytes of its body, where the queue has a limit of its own
         self.method: str = scope["method"]
         self.raw_query: bytes = scope.get("query_string", b"")
@@ -74,6 +76,17 @@ class Request:
                 raise HttpRefusal(400, f"the header {name.decode('latin-1')} occurs twice: send it once")
             found[name] = value if name not in found else found[name] + b"," + value
         return found
+
+    @property
+    def key(self) -> str | None:
+        """The text of the key that is shown."""
+        return bearer(self.header("authorization"))
+
+    def require(self, rights: str, queue: str | None) -> None:
+        """Return if whoever asks has one of the rights on a queue that the path does not name; None: on all."""
+        self.subject = queue
+        if self.backend.keys is not None:
+            self.backend.keys.require(self.key, rights, queue)
 
     def header_number(self, name: str, most: int = OFFSET_MAX) -> int | None:
         """The value of a header that is a whole number."""

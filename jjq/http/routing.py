@@ -17,6 +17,7 @@ from jjq.http.problems import HttpRefusal
 from jjq.http.replies import Reply
 from jjq.http.request import Request
 
+LATER: Final = "?"  # in place of the part of a path that names a queue
 _FOUND: Final = 1_000  # paths that are remembered with their routes: most requests are for a few of them
 _FOUND_BYTES: Final = 256  # of such a path
 
@@ -43,10 +44,14 @@ class HttpRoute:
     name: str
     about: str
     scope: str = "admin"
-    queue: str = ""  # the part of the path that names a queue; empty: the right must be one for all queues
+    queue: str = (
+        ""  # the part of the path that names a queue; empty: the right must be one for all queues; `LATER`:
+    )
+    # the path does not say which, and the handler asks `Request.require` when it knows
     body: Any = None  # type of the JSON document that is sent
     reply: Any = None  # … and of the one that is answered
     status: int = 200
+    streams: bool = False  # what it answers may go on for long: it counts as an open stream of its key
     waits: bool = False  # it may take long, and changes nothing meanwhile: a key that is revoked ends it
     takes: tuple[str, ...] = ()  # media types of a body that is no such document
     gives: tuple[str, ...] = ()

@@ -93,11 +93,14 @@ def make_application(
     keys: Keyring | None = None,
     sockets: Sequence[WebSocketRoute] = (),
 ) -> Application:
-    """The application, with the checks that its place needs: a server that only this machine reaches checks Host."""
+    """The application, with the checks that its place needs.
+
+    A server that only this machine reaches checks Host, and so does one that was told its names.
+    """
     access = None if keys is None else KeyCheck(keys)
     if settings is None:
         return Application(backend, all_routes(keys), access=access)
-    hosts = settings.hosts if settings.is_local else None
+    hosts = settings.hosts if settings.is_local or settings.hosts else None
     routes = [*all_routes(keys), *map(_explain_upgrade, sockets)]
     return Application(backend, routes, sockets=sockets, access=access, origins=settings.origins, hosts=hosts)
 

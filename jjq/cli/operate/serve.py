@@ -45,7 +45,7 @@ def serve(
     peer_port: Annotated[int | None, _option("Port for pushes of other nodes [any free one].")] = None,
     http_listen: Annotated[str | None, _option("HOST:PORT of HTTP, or none [the next port].")] = None,
     http_origins: Annotated[str | None, _option("Web origins that may ask, with commas [none].")] = None,
-    http_hosts: Annotated[str | None, _option("Names of a local server beside localhost.")] = None,
+    http_hosts: Annotated[str | None, _option("Names of this server beside localhost and addresses.")] = None,
     connect_create_queues: Annotated[bool | None, _option("/connect/ creates queues [yes].")] = None,
     metrics_listen: Annotated[str | None, _option("HOST:PORT of a page for Prometheus.")] = None,
     traces: Annotated[str | None, _option("Collector of OpenTelemetry, http://HOST:4318.")] = None,

@@ -13,7 +13,9 @@ from collections import deque
 from typing import Final
 
 import orjson
+from picows import WSCloseCode
 
+from coldstore.shared.errors import Exhausted
 from jjq.http.access import SocketAccess
 from jjq.http.backend import Backend
 from jjq.http.priority_socket.queues import SocketQueues
@@ -53,6 +55,11 @@ class PrioritySocket(WebSocket):
         self._working = False
 
     def on_open(self) -> None:
+        try:
+            self.access.count_stream()
+        except Exhausted as error:
+            self.close(WSCloseCode.TRY_AGAIN_LATER, error.message)
+            return
         self._client = self._sessions.connect(
             self, self._number, self.access.key, binary=self._binary, durable=self._durable
         )

@@ -74,6 +74,7 @@ class SocketRequests:
         self._backend = backend
         self._queues = queues
         self._session = session
+        self._usage = usage
         self._posts = Posts(backend, board, session, usage)
         self._slots = asyncio.Semaphore(CONNECT_REQUESTS_MAX)
         self._attaching = asyncio.Lock()
@@ -106,7 +107,7 @@ class SocketRequests:
         self._require(_RIGHTS[type(request)], request.queue)
         match request:
             case PostRequest():
-                self._check_signature(request.queue)
+                self._check_post(request)
                 await self._queues.check(request.queue)
                 await self._posts.add(request)
             case FetchRequest() | PopRequest():
@@ -129,10 +130,12 @@ class SocketRequests:
         if keys is not None:
             keys.require(self._session.key, right, queue)
 
-    def _check_signature(self, queue: str) -> None:
+    def _check_post(self, post: PostRequest) -> None:
         """A frame has no place for a signature, so queues with signed pushes take no posts."""
-        if self._backend.keys is not None:
-            self._backend.keys.check_signature(queue, None, b"")
+        keys = self._backend.keys
+        if keys is not None:
+            keys.check_signature(post.queue, None, b"")
+            keys.check_size(post.queue, len(post.message))
 
     # Fetch and pop ---------------------------------------------------------------------------------------
 
@@ -223,11 +226,16 @@ class SocketRequests:
             )
 
     async def _create(self, request: CreateRequest) -> None:
-        await self._kept(self._queues.create(request))
+        await self._kept(self._made(request))
         audit = self._backend.audit
         if audit is not None and self._backend.keys is not None and self._backend.keys.closed:
             audit.tell(self._session.key, "socket", "create_queue", request.queue)
         self._session.send(NoticeReply(request.label, "ready"))
+
+    async def _made(self, request: CreateRequest) -> None:
+        usage, store = self._usage, self._backend.store
+        async with nullcontext() if usage is None else usage.new_queue(store, request.queue):
+            await self._queues.create(request)
 
     def _change(self, group: str, verb: TaskVerb, task: int, attempt: int) -> Awaitable[TaskOutcomes]:
         return self._queues.work.change_tasks(TaskChange(group, verb, [task], [attempt], self._session.name))

@@ -17,7 +17,7 @@ import msgspec
 from coldstore.shared.batch import elements, payload
 from coldstore.shared.errors import NotFound
 from coldstore.shared.limits import KIB
-from hotstore.groups.values import Take, TakenTasks, TaskChange, TaskInfo, TaskOutcomes, TaskVerb
+from hotstore.groups.values import Take, TakenTasks, TaskChange, TaskInfo, TaskOutcomes, TaskState, TaskVerb
 from hotstore.port import Push
 from jjq.access.quotas import SPENDER
 from jjq.access.signatures import HEADER as SIGNATURE
@@ -46,6 +46,7 @@ from jjq.limits import (
     IDEMPOTENCY_CHARS_MAX,
     SQEW_BATCH_MAX,
     SQEW_DELAY_MS_MAX,
+    SQEW_LOOK_AHEAD,
     SQEW_PAYLOAD_BYTES_MAX,
     SQEW_POLL_MS,
     SQEW_POLL_MS_MAX,
@@ -56,6 +57,7 @@ from jjq.wire.friendly import Steps
 _MS_US: Final = 1_000
 _SECOND_MS: Final = 1_000
 _STEP_BYTES: Final = 64 * KIB  # of messages that are written in one step
+_LOOKED_AT: Final[tuple[tuple[TaskState, ...], ...]] = (("ready",), ("taken", "delayed"))
 _DELAY: Final = "jjq-delay"
 _ENCODER: Final = msgspec.json.Encoder()
 
@@ -152,9 +154,11 @@ class MessageRoutes:
             queue = await self._queue(request)
         except HttpRefusal:
             return document([])  # so it is with Sqew
-        found = await work_of(request.backend.store).list_tasks(queue.group, limit=SQEW_BATCH_MAX)
-        shown = [_message(queue, task) for task in found if task.state != "buried"]
-        shown.sort(key=lambda message: (message.available_at, message.id))
+        shown: list[SqewMessage] = []
+        for states in _LOOKED_AT:  # those that are ready became available before all others will
+            if len(shown) < most:
+                found = await _listed(request, queue, states, max(most, SQEW_LOOK_AHEAD))
+                shown += sorted(found, key=lambda message: (message.available_at, message.id))
         return document(shown[:most])
 
     async def purge(self, request: Request) -> Reply:
@@ -182,6 +186,14 @@ class MessageRoutes:
         if not (await _change(request, queue, "delete", [number - 1], None)).changed:
             raise _no_message(number)
         return BytesReply(b"", status=204)
+
+
+async def _listed(
+    request: Request, queue: SqewQueue, states: tuple[TaskState, ...], most: int
+) -> list[SqewMessage]:
+    work = work_of(request.backend.store)
+    found = [await work.list_tasks(queue.group, state=state, limit=most) for state in states]
+    return [_message(queue, task) for tasks in found for task in tasks]
 
 
 def _limit(request: Request, name: str) -> int:
@@ -325,7 +337,7 @@ def message_routes(catalogue: SqewCatalogue) -> list[HttpRoute]:
                   **look),
         HttpRoute("GET", f"{queue}/peek", handlers.peek, "sqew_peek", "The same", "work|read", "queue", **look),
         HttpRoute(
-            "DELETE", messages, handlers.purge, "sqew_purge", "Delete all messages", "work", "queue",
+            "DELETE", messages, handlers.purge, "sqew_purge", "Delete all messages", queue="queue",
             reply=DeletedCount, plain_errors=True,
         ),
         HttpRoute(

@@ -10,7 +10,7 @@ from hotstore.groups.values import GroupSettings, RetryBackoff
 from jjq.access.quotas import new_queue
 from jjq.http.replies import BytesReply, Reply, document
 from jjq.http.request import Request
-from jjq.http.routing import HttpRoute
+from jjq.http.routing import LATER, HttpRoute
 from jjq.http.sqew.catalogue import SqewCatalogue, SqewQueue
 from jjq.http.v1.documents import Name, Sent
 from jjq.limits import SQEW_DELAY_MS_MAX, SQEW_MAX_ATTEMPTS, SQEW_VISIBILITY_MS
@@ -88,6 +88,7 @@ def queue_routes(catalogue: SqewCatalogue) -> list[HttpRoute]:
 
     async def create(request: Request) -> Reply:
         wanted = await request.decode(NewSqewQueue)
+        request.require("admin", wanted.name)
         async with new_queue(request.backend.store, wanted.name):
             made = await catalogue.create(request.backend, wanted.name, _settings(wanted))
         return document(_shown(made), 201)
@@ -123,8 +124,8 @@ def queue_routes(catalogue: SqewCatalogue) -> list[HttpRoute]:
             plain_errors=True,
         ),
         HttpRoute(
-            "POST", "/queues", create, "sqew_create", "Create a queue of Sqew", body=NewSqewQueue,
-            reply=SqewQueueDocument, status=201, plain_errors=True,
+            "POST", "/queues", create, "sqew_create", "Create a queue of Sqew", queue=LATER,
+            body=NewSqewQueue, reply=SqewQueueDocument, status=201, plain_errors=True,
         ),
         HttpRoute(
             "GET", "/queues/{queue}", show, "sqew_show", "A queue of Sqew", "any", "queue", reply=SqewQueueDocument,

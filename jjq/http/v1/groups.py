@@ -198,32 +198,32 @@ async def _statistics(request: Request) -> Reply:
 
 ROUTES = (
     HttpRoute(
-        "GET", "/v1/groups", _list, "list_all_groups", "All worker groups, by queue and name", "read",
+        "GET", "/v1/groups", _list, "list_all_groups", "All worker groups, by queue and name", "work|read",
         reply=GroupPage, parameters=PAGE,
     ),
     HttpRoute(
-        "GET", _GROUPS, _list, "list_groups", "The worker groups of a queue", "read", "queue", reply=GroupPage,
-        parameters=PAGE,
+        "GET", _GROUPS, _list, "list_groups", "The worker groups of a queue", "work|read", "queue",
+        reply=GroupPage, parameters=PAGE,
     ),
     HttpRoute(
         "POST", _GROUPS, _create, "create_group", "Create a worker group: every element from its start on is a task",
-        "work", "queue", body=NewGroup, reply=GroupDocument, status=201,
+        queue="queue", body=NewGroup, reply=GroupDocument, status=201,
     ),
     HttpRoute("GET", GROUP, _get, "get_group", "A worker group", "work|read", "queue", reply=GroupDocument),
     HttpRoute(
-        "PATCH", GROUP, _update, "update_group", "Change settings of a group", "work", "queue", body=GroupUpdate,
+        "PATCH", GROUP, _update, "update_group", "Change settings of a group", queue="queue", body=GroupUpdate,
         reply=GroupDocument,
     ),
     HttpRoute(
-        "DELETE", GROUP, _delete, "delete_group", "Delete a group; its ledger stays", "work", "queue", status=204,
+        "DELETE", GROUP, _delete, "delete_group", "Delete a group; its ledger stays", queue="queue", status=204,
         parameters=(Parameter("force", "also while tasks are taken", "boolean"),),
     ),
-    HttpRoute("POST", f"{GROUP}/pause", _pause, "pause_group", "Hand out no tasks", "work", "queue",
+    HttpRoute("POST", f"{GROUP}/pause", _pause, "pause_group", "Hand out no tasks", queue="queue",
               reply=GroupDocument),
-    HttpRoute("POST", f"{GROUP}/resume", _resume, "resume_group", "Hand out tasks again", "work", "queue",
+    HttpRoute("POST", f"{GROUP}/resume", _resume, "resume_group", "Hand out tasks again", queue="queue",
               reply=GroupDocument),
     HttpRoute(
-        "POST", f"{GROUP}/seek", _seek, "seek_group", "Begin anew at a starting point", "work", "queue",
+        "POST", f"{GROUP}/seek", _seek, "seek_group", "Begin anew at a starting point", queue="queue",
         body=GroupSeekOrder, reply=GroupDocument,
     ),
     HttpRoute(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from coldstore.shared.errors import NotFound
 from jjq.http.replies import Reply, document
 from jjq.http.request import Request
-from jjq.http.routing import HttpRoute, Parameter
+from jjq.http.routing import LATER, HttpRoute, Parameter
 from jjq.http.v1 import documents as doc
 from jjq.http.v1.queues import PAGE, asked_page, queue_of
 from sharding.ports import Operations
@@ -49,6 +49,7 @@ async def _take_over(request: Request) -> Reply:
 async def _shards(request: Request) -> Reply:
     query = request.query("page_size", "page_token", "queue", "node")
     queue, node = query.get("queue", ""), query.get("node", "")
+    request.require("admin", queue or None)
     page = asked_page(request, f"shards {queue} {node}", "queue", "node")
     found = await _operations(request).shards(queue, node, after=page.place, limit=page.limit)
     queues, token = page.cut(list(found), lambda name: name)
@@ -86,7 +87,7 @@ ROUTES = (
     ),
     HttpRoute(
         "GET", "/v1/shards", _shards, "list_shards", "Which node serves which part of which queue",
-        reply=doc.ShardPage,
+        queue=LATER, reply=doc.ShardPage,
         parameters=(*PAGE, Parameter("queue", "of this queue alone"), Parameter("node", "of this node alone")),
     ),
     HttpRoute(

@@ -7,7 +7,7 @@ from coldstore.shared.results import QueueInfo
 from jjq.access.quotas import new_queue
 from jjq.http.replies import Reply, document
 from jjq.http.request import Request
-from jjq.http.routing import HttpRoute, Parameter
+from jjq.http.routing import LATER, HttpRoute, Parameter
 from jjq.http.v1 import documents as doc
 from jjq.wire.pages import Page
 
@@ -35,6 +35,7 @@ async def _list(request: Request) -> Reply:
 
 async def _create(request: Request) -> Reply:
     wanted = await request.decode(doc.NewQueue)
+    request.require("admin", wanted.name)
     made = await _made(request, wanted.name, wanted)
     location = [(b"location", f"/v1/queues/{made.name}".encode())]
     return document(doc.queue_document(made), 201, location)
@@ -118,7 +119,7 @@ ROUTES = (
     ),
     HttpRoute(
         "POST", _QUEUES, _create, "create_queue", "Create a queue. The same request again answers the same queue",
-        body=doc.NewQueue, reply=doc.QueueDocument, status=201,
+        queue=LATER, body=doc.NewQueue, reply=doc.QueueDocument, status=201,
     ),
     HttpRoute(
         "PUT", _QUEUE, _put, "put_queue", "Create a queue of this name, if there is none", queue="queue",

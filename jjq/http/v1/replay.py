@@ -187,7 +187,7 @@ async def _page(request: Request, wanted: _Range) -> Reply:
 ROUTES = (
     HttpRoute(
         "GET", "/v1/queues/{queue}/elements", _replay, "replay", "Elements by offset or time", "read", "queue",
-        waits=True, reply=doc.ElementPage, gives=(NDJSON, ARROW, EVENTS, PARQUET),
+        waits=True, streams=True, reply=doc.ElementPage, gives=(NDJSON, ARROW, EVENTS, PARQUET),
         parameters=(
             Parameter("start", "where to begin: beginning, end, offset:N, a time"),
             Parameter("end", "where to end, not included; the end of the queue by default"),

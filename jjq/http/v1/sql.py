@@ -150,6 +150,6 @@ def _plain(value: object) -> object:
 ROUTES = (
     HttpRoute(
         "POST", "/v1/sql", _sql, "sql", "Rows of a query in SQL over queues and system tables", "read", waits=True,
-        body=SqlOrder, reply=SqlRows, gives=(NDJSON, ARROW, PARQUET),
+        streams=True, body=SqlOrder, reply=SqlRows, gives=(NDJSON, ARROW, PARQUET),
     ),
 )  # fmt: skip

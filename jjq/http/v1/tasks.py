@@ -17,7 +17,7 @@ from coldstore.shared.batch import from_us, to_us
 from coldstore.shared.errors import InvalidInput
 from hotstore.groups.values import TASK_STATES, Take, TaskChange, TaskInfo, TaskOutcomes, TaskState, TaskVerb
 from hotstore.port import Push
-from jjq.access.keys import bearer
+from jjq.access.quotas import SPENDER
 from jjq.http.problems import HttpRefusal
 from jjq.http.replies import BytesReply, Reply, StreamReply, document
 from jjq.http.request import Request
@@ -230,11 +230,13 @@ async def _kick(request: Request) -> Reply:
 
 async def _complete(request: Request) -> Reply:
     wanted = await request.decode(CompletionOrder, HTTP_JSON_BYTES_MAX)
-    backend = request.backend
+    backend, usage = request.backend, SPENDER.get()
+    if usage is not None:
+        usage.check()
     pushes = []
     for each in wanted.pushes:
-        if backend.keys is not None:  # the route's right is that to work; this one is to push
-            backend.keys.require(bearer(request.header("authorization")), "push", each.queue)
+        request.require("push", each.queue)  # the route's right is that to work
+        if backend.keys is not None:
             backend.keys.check_signature(each.queue, None, b"")
         batch = batch_of(each.elements, await backend.content_of(each.queue))
         if backend.keys is not None:
@@ -244,6 +246,8 @@ async def _complete(request: Request) -> Reply:
     work = asyncio.ensure_future(work_of(request).complete_tasks(change, pushes))
     backend.drain.keep(work)
     outcomes, receipts = await asyncio.shield(work)
+    if usage is not None:
+        usage.spend_all(pushes)
     return document(CompletionDocument(_outcomes(outcomes), [receipt_document(each) for each in receipts]))
 
 
@@ -357,12 +361,12 @@ ROUTES = (
         "work", "queue", body=CompletionOrder, reply=CompletionDocument,
     ),
     HttpRoute(
-        "POST", f"{GROUP}/purge", _purge, "purge_group", "Every task that is not done is done", "work", "queue",
+        "POST", f"{GROUP}/purge", _purge, "purge_group", "Every task that is not done is done", queue="queue",
         reply=TaskCount,
     ),
     HttpRoute(
-        "POST", f"{GROUP}/release-all", _release_all, "release_all_tasks", "Every taken task is ready again", "work",
-        "queue", reply=TaskCount,
+        "POST", f"{GROUP}/release-all", _release_all, "release_all_tasks", "Every taken task is ready again",
+        queue="queue", reply=TaskCount,
     ),
     HttpRoute(
         "GET", f"{GROUP}/tasks", _list, "list_tasks", "Tasks by id", "work|read", "queue", reply=TaskPage,

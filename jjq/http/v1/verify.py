@@ -135,6 +135,6 @@ def verify_routes() -> list[HttpRoute]:
     return [
         HttpRoute(
             "POST", "/v1/queues/{queue}/verify", verify, "verify_queue", "Prove that all of its history is sound",
-            queue="queue", waits=True, reply=VerifyReport, gives=(EVENTS,),
+            queue="queue", waits=True, streams=True, reply=VerifyReport, gives=(EVENTS,),
         )
     ]  # fmt: skip

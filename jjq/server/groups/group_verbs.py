@@ -12,6 +12,7 @@ from coldstore.shared.results import queue_part
 from hotstore.groups.port import WorkStore
 from hotstore.groups.values import Take, TakenTasks, TaskChange, TaskInfo, TaskState
 from hotstore.port import Push, Store
+from jjq.access.quotas import SPENDER
 from jjq.limits import (
     CHANGE_BYTES_MAX,
     TASK_PAGE,
@@ -177,6 +178,8 @@ class GroupVerbs:
         work = asyncio.ensure_future(self._work.complete_tasks(change, pushes))
         self._drain.keep(work)
         outcomes, receipts = await asyncio.shield(work)
+        if (usage := SPENDER.get()) is not None:
+            usage.spend_all(pushes)
         return pb.CompleteTasksResponse(
             outcomes=outcomes_out(outcomes),
             receipts=[convert.receipt_out(receipt) for receipt in receipts],

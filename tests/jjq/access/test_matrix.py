@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from google.rpc import status_pb2  # type: ignore[import-untyped]
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import InvalidStatus
 
 from hotstore.groups.values import GroupSettings
 from jjq.access.calls import rights_of
 from jjq.access.keys import RIGHTS
+from jjq.http.routing import LATER
 from jjq.http.serving import all_routes
 from jjq.server.operator import OperatorVerbs
 from jjq.v1 import jjq_pb2 as pb
+from jjq.wire.call_frames import HEAD_BYTES, FrameKind, encode_call, head, split_frame
 from jjq.wire.services import OPERATOR, PEER_OPERATOR
 from tests.jjq.access.keyed import Keyed, keyed
 
@@ -123,6 +130,41 @@ def may(rights: str, scope: str, everywhere: bool) -> bool:
 SCOPES = [f"{right}{pattern}" for right in RIGHTS for pattern in ("", ":orders-*", ":other-*")]
 
 
+# Which method of gRPC does what a route does. Routes that no method does alone are not here.
+SAME = {
+    "put_queue": "CreateQueue", "sqew_create": "CreateQueue", "replay": "Read",
+    "list_all_subscribers": "ListSubscribers",
+    "list_all_groups": "ListGroups", "resume_group": "PauseGroup", "group_statistics": "GetGroupStatistics",
+    "sqew_stats": "GetGroupStatistics", "connect_status": "GetGroupStatistics", "get_task": "PeekTask",
+    "task_history": "TasksAt", "group_past": "TasksAt", "group_activity": "TasksAt", "sql": "Query",
+    "sqew_list": "ListQueues", "sqew_show": "GetQueue", "sqew_delete": "DeleteQueue", "sqew_compact": "SealQueue",
+    "sqew_enqueue": "Push", "sqew_messages": "ListTasks", "sqew_peek": "ListTasks", "sqew_message": "PeekTask",
+    "sqew_purge": "PurgeGroup", "sqew_poll": "Take", "sqew_remove": "ChangeTasks", "sqew_ack": "ChangeTasks",
+    "sqew_nack": "ChangeTasks", "sqew_requeue": "KickTasks",
+    **{f"{verb}_tasks": "ChangeTasks" for verb in ("ack", "nack", "release", "touch", "bury", "delete")},
+}  # fmt: skip
+# Of these gRPC has none: their rights are those of administrators, or any key will do.
+HTTP_ALONE = {
+    "metrics": "any", "openapi": "any", "live": "any", "queue_limit": "any", "purge_queue": "admin",
+    "verify_queue": "admin", "sign_queue": "admin", "unsign_queue": "admin", "limit_queue": "admin",
+    "unlimit_queue": "admin",
+}  # fmt: skip
+
+
+async def test_both_doors_want_the_same_rights_for_the_same_verbs(doors: Keyed) -> None:
+    methods = {
+        method.name.lower(): method.name
+        for name in ("Jjq", "Operator", "Keys")
+        for method in pb.DESCRIPTOR.services_by_name[name].methods
+    }
+    for route in all_routes(doors.ring):
+        if route.scope and route.name not in HTTP_ALONE:
+            method = SAME.get(route.name) or methods[route.name.replace("_", "")]
+            assert route.scope == rights_of(method), route.name
+        elif route.scope:
+            assert route.scope == HTTP_ALONE[route.name]
+
+
 async def test_every_method_of_grpc(doors: Keyed) -> None:
     services = {pb.DESCRIPTOR.services_by_name[name].full_name: name for name in ("Jjq", "Operator", "Keys")}
     methods = [
@@ -150,6 +192,50 @@ async def test_every_method_of_grpc(doors: Keyed) -> None:
             refused = await called(doors, service, method, keys[scope]) in REFUSED
             if refused == may(rights, scope, everywhere):
                 wrong.append(f"{method.name} with {scope}: {'refused' if refused else 'let in'}")
+    assert wrong == []
+
+
+async def asked_over_socket(socket: ClientConnection, number: int, method: Any) -> bool:
+    """Whether a call over /v1/ws is refused for want of a right."""
+    await socket.send(encode_call(number, method.name, message_for(method)))
+    if method.client_streaming:
+        await socket.send(head(FrameKind.END, number))
+    replies: list[bytes] = []
+    while True:
+        async with asyncio.timeout(20):
+            data = await socket.recv()
+        assert isinstance(data, bytes)
+        kind, answered = split_frame(data)
+        if answered != number:
+            continue  # the rest of a stream that was cancelled
+        if kind is FrameKind.ERROR:
+            return status_pb2.Status.FromString(data[HEAD_BYTES:]).code in {code.value[0] for code in REFUSED}
+        if kind is FrameKind.MESSAGE and method.name == "Work":
+            replies.append(data[HEAD_BYTES:])
+            continue
+        await socket.send(head(FrameKind.CANCEL, number))
+        return _denied(replies)
+
+
+async def test_every_method_over_websocket(doors: Keyed) -> None:
+    await doors.make("admin")
+    methods = list(pb.DESCRIPTOR.services_by_name["Jjq"].methods)
+    address, wrong = f"ws://127.0.0.1:{doors.port}/v1/ws", []
+    for key in (None, WRONG, "nonsense"):
+        shown = {} if key is None else {"Authorization": f"Bearer {key}"}
+        with pytest.raises(InvalidStatus, match="401"):
+            async with connect(address, additional_headers=shown):
+                pass
+    for scope in SCOPES:
+        shown = {"Authorization": f"Bearer {await doors.make(scope)}"}
+        async with connect(address, additional_headers=shown, max_size=None) as socket:
+            for number, method in enumerate(methods, 1):
+                everywhere = needs_all(method.name) or method.name in {"GetStatus", "GetTransports"}
+                allowed = may(rights_of(method.name), scope, everywhere)
+                if method.name == "DeleteQueue" and allowed:
+                    continue  # the others want the queue
+                if await asked_over_socket(socket, number, method) == allowed:
+                    wrong.append(f"{method.name} with {scope}: {'refused' if allowed else 'let in'}")
     assert wrong == []
 
 
@@ -203,17 +289,20 @@ async def test_every_route_of_http(doors: Keyed) -> None:
     wrong: list[str] = []
 
     async def ask(route: Any, key: str | None) -> int:
-        path = route.path.format(
-            queue=QUEUE, subscriber="s", key="0", node="n", group="g", task="0", message="1"
-        )
+        body = json.dumps({"name": QUEUE}) if route.queue == LATER and route.method == "POST" else None
+        path = f"{route.path}?queue={QUEUE}" if route.queue == LATER and body is None else route.path
+        path = path.format(queue=QUEUE, subscriber="s", key="0", node="n", group="g", task="0", message="1")
         shown = {} if key is None else {"Authorization": f"Bearer {key}"}
-        return (await doors.ask(route.method, path, None, **shown)).status
+        shown |= {} if body is None else {"Content_Type": "application/json"}
+        return (await doors.ask(route.method, path, body, **shown)).status
 
     for route in routes:
         if route.name in {"delete_queue", "delete_subscriber"}:
             tried = [scope for scope in SCOPES if not may(route.scope, scope, not route.queue)]
         else:
-            tried = SCOPES
+            tried = (
+                SCOPES[:2] if route.name == "live" else SCOPES
+            )  # which any key may ask, and takes a second
         assert [await ask(route, key) for key in (None, WRONG)] == [401, 401], route.name
         for scope in tried:
             refused = await ask(route, keys[scope]) in {401, 403}

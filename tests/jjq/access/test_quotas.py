@@ -9,14 +9,18 @@ from pathlib import Path
 import grpc
 import orjson
 import pytest
+from websockets.exceptions import ConnectionClosed
 
 import jjq
 from coldstore.shared.clock import ManualClock
+from hotstore.groups.values import GroupSettings
 from jjq import aio
 from jjq.access.audit import AUDIT_QUEUE
 from jjq.access.quotas import KeyUsage, Quota, TokenBucket
 from jjq.v1 import jjq_pb2 as pb
 from tests.jjq.access.keyed import Keyed, keyed
+from tests.jjq.http.priority_socket.wireclient import client_of
+from tests.jjq.serving import numbers, until
 
 
 @pytest.fixture
@@ -69,6 +73,31 @@ async def test_a_push_beyond_the_quota_is_refused_at_both_doors(doors: Keyed) ->
     assert (await doors.store.get_queue("orders")).next_offset == 1
 
 
+async def test_what_is_pushed_with_an_ack_counts_too(doors: Keyed) -> None:
+    await doors.store.create_group("orders", "g", GroupSettings())
+    await doors.store.push("orders", numbers(0, 3))
+    await doors.make("admin")
+    made = await doors.ring.create("", ["push", "work"], Quota(elements_per_second=0.01))
+    shown = {"Authorization": f"Bearer {made.text}"}
+    await doors.send("POST", "/v1/queues/orders/groups/g/take", {"max": 3}, **shown)
+
+    async def complete(task: int) -> int:
+        pushes = [{"queue": "orders", "elements": [{"value": "next"}]}]
+        order = {"tasks": [{"id": task, "attempt": 1}], "pushes": pushes}
+        return (await doors.send("POST", "/v1/queues/orders/groups/g/complete", order, **shown)).status
+
+    assert [await complete(0), await complete(1)] == [200, 429]
+    ack = pb.ChangeTasksRequest(group="orders/g", verb=pb.TASK_VERB_ACK, ids=[2], attempts=[1])
+    push = pb.PushRequest(queue="orders", elements=pb.Elements(elements=[pb.Element(value=b"c")]))
+    raw = pb.CompleteTasksRequest(change=ack, pushes=[push]).SerializeToString()
+    other = await doors.ring.create("", ["push", "work"], Quota(elements_per_second=0.01))
+    call = doors.channel.unary_unary("/jjq.v1.Jjq/CompleteTasks")
+    await call(raw, metadata=doors.metadata(other.text))
+    with pytest.raises(grpc.aio.AioRpcError, match="used up its quota"):
+        await call(raw, metadata=doors.metadata(other.text))
+    assert (await doors.store.get_queue("orders")).next_offset == 5
+
+
 async def test_a_stream_of_pushes_is_slowed_down_and_loses_nothing(doors: Keyed) -> None:
     await doors.make("admin")
     made = await doors.ring.create("", ["push"], Quota(elements_per_second=200.0))
@@ -96,13 +125,28 @@ async def test_open_streams_are_counted(doors: Keyed) -> None:
     assert await second.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     said = await doors.ask("GET", "/v1/queues/orders/elements", Authorization=f"Bearer {made.text}")
     assert said.status == 429
+    for path in ("/v1/queues/orders/elements", "/v1/live"):
+        said = await doors.ask("GET", path, Authorization=f"Bearer {made.text}", Accept="text/event-stream")
+        assert said.status == 429, path
+    with pytest.raises(ConnectionClosed, match="open streams, as many as it may") as closed:
+        async with client_of(doors.port, Authorization=f"Bearer {made.text}"):
+            pass
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1013
     first.cancel()
+    usage = doors.ring.usage(made.key)
+    assert usage is not None
+    await until(lambda: usage._streams == 0)
+    async with client_of(doors.port, Authorization=f"Bearer {made.text}"):
+        assert (await doors.ask("GET", "/v1/live", Authorization=f"Bearer {made.text}")).status == 429
+    await until(lambda: usage._streams == 0)
 
 
 async def test_acts_of_administrators_are_in_the_audit_queue(doors: Keyed) -> None:
     admin = await doors.make("admin")
     shown = {"Authorization": f"Bearer {admin}"}
-    assert (await doors.send("PUT", "/v1/queues/more", X_Request_Id="r-1", **shown)).status == 200
+    named = {"name": "more"}
+    assert (await doors.send("POST", "/v1/queues", named, X_Request_Id="r-1", **shown)).status == 201
     await doors.send("GET", "/v1/queues/more", **shown)
     assert (await doors.send("DELETE", "/v1/queues/nothing", **shown)).status == 404
     await doors.channel.unary_unary("/jjq.v1.Jjq/SealQueue")(
@@ -115,7 +159,7 @@ async def test_acts_of_administrators_are_in_the_audit_queue(doors: Keyed) -> No
     number = admin.split("_")[1]
     told = [(act["key"], act["door"], act["act"], act["queue"], act["request"]) for act in acts]
     assert told == [
-        (number, "http", "put_queue", "more", "r-1"),
+        (number, "http", "create_queue", "more", "r-1"),
         (number, "grpc", "SealQueue", "orders", ""),
     ]
 
@@ -150,6 +194,9 @@ async def test_a_key_may_have_so_many_queues_and_no_more_over_all_doors(doors: K
         await client.create_queue("team-3")
         refused = await doors.ask("POST", "/v1/queues/team-1/undelete", **shown)
         assert refused.status == 429
+    async with client_of(doors.port, **shown) as socket:
+        await socket.ask("create", queue="team-4", label=1)
+        assert "may have 2 queues" in (await socket.reply())["key"]
     several = await doors.ring.create("", ["admin"], Quota(queues=3))
     at_once = await asyncio.gather(
         *(
@@ -174,6 +221,9 @@ async def test_a_queue_limits_the_size_of_pushes_over_all_doors(doors: Keyed) ->
     big = [{"id": 0, "attempt": 1}], [{"queue": "orders", "elements": [{"value": "x" * 2001}]}]
     order = {"tasks": big[0], "pushes": big[1]}
     assert "at most 2000" in (await doors.send("POST", f"{path}/groups/g/complete", order)).json["detail"]
+    async with client_of(doors.port) as socket:
+        await socket.ask("post", queue="orders", message="x" * 2001, label=1)
+        assert "at most 2000 bytes" in (await socket.reply())["key"]
     assert (await doors.ask("GET", f"{path}/limit")).json["request_bytes"] == 2000
     assert (await doors.ask("DELETE", f"{path}/limit")).status == 204
     assert (await doors.ask("POST", f"{path}/elements", b"x" * 2001, Content_Type="text/plain")).status == 200

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from jjq import limits
 from jjq.http import connection
-from tests.jjq.http.asking import Web
-from tests.jjq.serving import until
+from jjq.http.settings import HttpSettings
+from jjq.http.v1 import elements
+from tests.jjq.http.asking import Web, web_in, web_over
+from tests.jjq.serving import hot_store, until
 
 HOST = b"Host: localhost\r\n"
 PUSH = b"POST /v1/queues/raw/elements HTTP/1.1\r\n" + HOST + b"Content-Type: text/plain\r\n"
@@ -82,6 +85,32 @@ async def test_a_web_page_of_a_stranger_is_refused(orders: Web) -> None:
     assert (forged.status, "http_origins" in forged.json["detail"]) == (403, True)
     own = await orders.ask("GET", "/v1/queues", Origin=f"http://127.0.0.1:{orders.port}")
     assert (own.status, (await orders.store.get_queue("raw")).next_offset) == (200, 0)
+
+
+async def test_pages_of_listed_origins_may_ask_and_read_what_they_need(tmp_path: Path) -> None:
+    page = {"Origin": "https://shop.example"}
+    settings = HttpSettings("127.0.0.1:0", origins=frozenset(page.values()))
+    async with web_in(tmp_path, settings) as web:
+        asked = {"Access_Control_Request_Method": "POST", "Access_Control_Request_Headers": "jjq-signature"}
+        before = await web.ask("OPTIONS", "/v1/queues/raw/elements", **page, **asked)
+        allowed = before.headers["access-control-allow-headers"].split(", ")
+        assert (before.status, before.headers["access-control-allow-origin"]) == (204, page["Origin"])
+        sent = {p.name.lower() for route in elements.ROUTES for p in route.parameters if p.place == "header"}
+        assert sent | {"authorization", "content-type", "last-event-id", "x-request-id"} <= set(allowed)
+        told = await web.ask("GET", "/v1/queues", **page)
+        assert (told.status, told.headers["vary"]) == (200, "origin")
+        assert "retry-after" in told.headers["access-control-expose-headers"]
+        other = await web.ask("OPTIONS", "/v1/queues", Origin="https://evil.example", **asked)
+        assert (other.status, "access-control-allow-origin" in other.headers) == (403, False)
+
+
+async def test_a_server_for_others_has_any_name_until_it_is_told_its_names(tmp_path: Path) -> None:
+    async with hot_store(tmp_path) as store:
+        for names, status in ((frozenset[str](), 200), (frozenset({"jjq.example"}), 421)):
+            async with web_over(store, HttpSettings("0.0.0.0:0", hosts=names)) as web:
+                assert (await web.ask("GET", "/v1/queues", Host="evil.example")).status == status
+                assert (await web.ask("GET", "/v1/queues", Host=f"JJQ.example:{web.port}")).status == 200
+                assert (await web.ask("GET", "/v1/queues")).status == 200, "by its address"
 
 
 async def test_bodies_are_refused_while_they_are_received(orders: Web) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from coldstore.shared.clock import SystemClock
+from hotstore.write.admission import Usage
+from jjq.http.sqew import messages
 from jjq.limits import SQEW_PAYLOAD_BYTES_MAX
 from tests.jjq.http.asking import Said, Web, web_in
 
@@ -250,3 +252,34 @@ async def test_a_large_number_and_the_order_of_keys_stay_as_they_were_sent(web: 
     body = '{"payload": {"b" : 123456789012345678901234567890, "a": [1, 2]}}'
     said = await web.ask("POST", "/queues/q/messages", body, Content_Type="application/json")
     assert said.json["payload"] == '{"b":123456789012345678901234567890,"a":[1,2]}'
+
+
+async def test_messages_that_failed_do_not_hide_the_others_from_a_peek(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages, "SQEW_LOOK_AHEAD", 2)
+    await web.send("POST", "/queues", {"name": "q", "max_attempts": 1, "dlq": True})
+    for n in range(4):
+        await enqueue(web, "q", n)
+    ids = [leased["id"] for leased in await poll(web, "q", 4)]
+    assert (await web.send("POST", "/queues/q/nack", {"ids": ids})).json == {"requeued": 0, "dropped": 4}
+    await enqueue(web, "q", "later", delay_ms=60_000)
+    await enqueue(web, "q", "leased")
+    await poll(web, "q", visibility_ms=90_000)
+    await enqueue(web, "q", "now")
+    shown = (await web.ask("GET", "/queues/q/messages?limit=9")).json
+    assert [json.loads(message["payload"]) for message in shown] == ["now", "later", "leased"]
+    assert [message["id"] for message in (await web.ask("GET", "/queues/q/peek")).json] == [7]
+
+
+async def test_a_full_journal_is_429_and_says_when_to_come_back(web: Web) -> None:
+    await web.send("POST", "/queues", {"name": "q"})
+    gate = web.store._admission
+    usage, gate._usage = gate._usage, lambda: Usage(journal_bytes=1 << 60)
+    late = await web.send("POST", "/queues/q/messages", {"payload": 1})
+    assert refused(late, 429, "the journal holds")
+    assert late.headers["retry-after"] == "1"
+    plain = await web.ask("POST", "/v1/queues/q/elements", b"1", Content_Type="application/x-ndjson")
+    assert (plain.status, plain.json["code"], plain.json["retry_after"]) == (429, "RESOURCE_EXHAUSTED", 1.0)
+    gate._usage = usage
+    assert (await enqueue(web, "q", 1))["id"] == 1, "nothing was written"
