@@ -109,15 +109,17 @@ class TextFile(GuardedText):
                 "they count from 0, and are given when a message is appended"
             )
         start, end = span
+        offset = place.offset + 1 + start
         if len(data) > end - start:
+            line = self.line_of(offset)
             raise MalformedText(
-                f"New variable is too long: variable {index} at byte {place.offset + 1 + start} of {self.path} has "
+                f"New variable is too long: variable {index}, in line {line} at byte {offset} of {self.path}, has "
                 f"{end - start} bytes, and {len(data)} were given; append messages with more spaces in it",
                 path=self.path,
-                offset=place.offset + 1 + start,
+                line=line,
+                offset=offset,
             )
-        padded = data.ljust(end - start)
-        found, offset = self.stat(), place.offset + 1 + start
+        padded, found = data.ljust(end - start), self.stat()
         descriptor, whole = self.writable(), self._known_end()
         if self._locking:
             self.sidecar.write(Intent("variable", found.st_dev, found.st_ino, offset, len(padded), padded))

@@ -171,7 +171,7 @@ class OpenedText:
     def malformed(self, base: int, fault: TextFault) -> MalformedText:
         """The error for a fault of the block at `base`."""
         offset = base + fault.offset
-        line = self._line_of(offset)
+        line = self.line_of(offset)
         return MalformedText(
             f"{self.path}, line {line}, byte {offset}: {fault.problem}",
             path=self.path,
@@ -179,7 +179,7 @@ class OpenedText:
             offset=offset,
         )
 
-    def _line_of(self, offset: int) -> int:
+    def line_of(self, offset: int) -> int:
         """The number of a line, from 1."""
         lines, position = 1, 0
         while position < offset:
