@@ -130,8 +130,7 @@ class Engine:
         self.sealer.on_sealed = self.work.sealed
         self.status = StatusDesk(cold, runners.load, clock, node)
         administration = Administration(
-            self.registry, self.committer, self.sealer, self.departures, cold, self.registry.owners, runners.seal,
-            clock,
+            self.registry, self.committer, self.sealer, self.departures, cold, self.registry.owners, runners.seal, clock,
         )  # fmt: skip
         self.large = ObjectDesk(cold.objects, settings, runners.large, clock, chance)
         self.store = HotStore(
