@@ -15,7 +15,7 @@ import grpc
 from coldstore.shared.chance import Chance
 from coldstore.shared.deadline import within
 from coldstore.shared.errors import Exhausted, JjqError, NotFound, Unavailable
-from hotstore.large.port import UploadState
+from coldstore.shared.results import UploadState
 from jjq.limits import OBJECT_FINISH_SECONDS, OBJECT_SECONDS
 from jjq.remote.channels import Call, Lane, Link, read_message
 from jjq.remote.retry import LinkBackoff

@@ -33,8 +33,6 @@ def push(
     *values: Annotated[str, Parameter(allow_leading_hyphen=True)],
     file: Annotated[Path | None, Parameter(name=["--file", "-f"])] = None,
     jsonl: Annotated[bool, Parameter(negative=())] = False,
-    object: Annotated[bool, Parameter(negative=())] = False,
-    media_type: str | None = None,
     key: str | None = None,
     header: Annotated[list[str], Parameter(negative=())] | None = None,
     delay: float | None = None,
@@ -52,7 +50,6 @@ def push(
     seq 1 1000000 | jjq push numbers
     jjq push orders --jsonl --file january.jsonl
     jjq push orders --delay 60 --priority -1 '{"id": 2}'
-    jjq push images --object cat.png dog.png
     ```
 
     All of them are durable when the command ends with 0. Lines are pushed as they come, each exactly
@@ -68,10 +65,6 @@ def push(
         Push the lines of this file.
     jsonl
         Each line is a JSON object with value and, optionally, key and headers, as --json prints them.
-    object
-        The values are paths of files: each file becomes one element, whatever it holds and however large it is.
-    media_type
-        Of these files, such as image/png. By default it follows from the name of each.
     key
         Key for all these elements.
     header
@@ -93,18 +86,6 @@ def push(
         from jjq.client.groups.push_options import option_headers
 
         shared = {**(shared or {}), **option_headers(options)}
-    if object:
-        if not values or file is not None or jsonl:
-            raise InvalidInput(
-                "--object takes the paths of files as values: jjq push images --object cat.png"
-            )
-        with at.open() as client:
-            found = [
-                client.push_file(queue, path, key=key, headers=shared, media_type=media_type)
-                for path in values
-            ]
-        _report(found[0], found[-1], len(found), json=json)
-        return
     if values and (file is not None or jsonl):
         raise InvalidInput("give values, or lines with --file or --jsonl, not both")
     with at.open() as client, client.producer(queue, deadline=max(at.timeout, 1.0)) as producer:
@@ -114,6 +95,50 @@ def push(
             with _lines(file) as source, progress(f"push {queue}", _size(file), unit="bytes") as bar:
                 receipts = _push(producer, _items(source, jsonl, key, shared, bar))
     _report(*receipts, json=json)
+
+
+def push_file(
+    queue: str,
+    /,
+    *files: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    media_type: str | None = None,
+    key: str | None = None,
+    header: Annotated[list[str], Parameter(negative=())] | None = None,
+    json: Json = False,
+    at: PushConnection = _HERE,
+) -> None:
+    """Push files, each as one element, whatever it holds and however large it is.
+
+    ```
+    jjq push-file images cat.png dog.png
+    jjq push-file models --key v7 --media-type application/octet-stream model.bin
+    ```
+
+    The bytes are stored as a large object, once, before the element is acknowledged. `jjq get` writes them to a file.
+
+    Parameters
+    ----------
+    queue
+        Name of the queue.
+    files
+        Paths of files; one element each.
+    media_type
+        Of these files, such as image/png. By default it follows from the name of each.
+    key
+        Key for all these elements.
+    header
+        NAME=VALUE for all these elements; may be repeated.
+    json
+        Print the receipt as JSON.
+    """
+    if not files:
+        raise InvalidInput("give the paths of files: jjq push-file images cat.png")
+    shared = _headers(header or [])
+    with at.open() as client:
+        found = [
+            client.push_file(queue, path, key=key, headers=shared, media_type=media_type) for path in files
+        ]
+    _report(found[0], found[-1], len(found), json=json)
 
 
 def _push(producer: Producer, items: Iterator[Item]) -> tuple[Receipt | None, Receipt | None, int]:

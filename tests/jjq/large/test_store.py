@@ -139,14 +139,14 @@ def test_files_on_the_command_line(
     (tmp_path / "cat.png").write_bytes(DATA)
     (tmp_path / "dog.png").write_bytes(b"dog")
     assert run(["queue", "create", "images"]) == 0
-    assert run(["push", "images", "--object", str(tmp_path / "cat.png"), str(tmp_path / "dog.png")]) == 0
+    assert run(["push-file", "images", str(tmp_path / "cat.png"), str(tmp_path / "dog.png")]) == 0
     assert run(["get", "images", "0", "-o", str(tmp_path / "out.png")]) == 0
     assert (tmp_path / "out.png").read_bytes() == DATA
     capfd.readouterr()
     assert run(["get", "images", "1"]) == 0
     assert capfd.readouterr().out == "dog"
     assert run(["get", "images", "2"]) == 2
-    assert run(["push", "images", "--object", str(tmp_path / "missing")]) == 2
+    assert run(["push-file", "images", str(tmp_path / "missing")]) == 2
     capfd.readouterr()
 
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
