@@ -137,6 +137,7 @@ class WorkVerbs:
         return found
 
     async def update_group(self, group: str, changes: Mapping[str, Any]) -> GroupInfo:
+        pushed = await (await self._desk.group(group)).pushed_of_untaken()
         found = await self._desk.group(group)
         live = found.advance()
         settings = change_settings(live.state.settings, changes)
@@ -149,7 +150,7 @@ class WorkVerbs:
                     reason=definition_text(live.state.definition._replace(settings=settings)),
                 )
             )
-            live.start_anew()
+            live.start_anew(pushed)
         await self._done(found)
         return found.info()
 

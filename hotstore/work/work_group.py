@@ -77,6 +77,16 @@ class WorkGroup:
             live.resume_open({})
         live.grow(self.queue.next)
 
+    async def pushed_of_untaken(self) -> dict[int, int]:
+        """When the open tasks were pushed that nobody took, since they were buried first; if their ttl counts."""
+        tasks, uses = self.live.state.open, self.live.kind.uses
+        if TTL not in uses:
+            return {}
+        ids = [
+            task for task, slot in tasks.index.items() if not tasks.attempt[slot] and not tasks.expires[slot]
+        ]
+        return (await self.elements.facts(sorted(ids), uses))[1]
+
     async def _resume_rate(self, live: LiveGroup) -> None:
         state, shift_us = live.state, self._clock.shift_us
         if state.settings.rate is None or not state.takes:
