@@ -54,7 +54,7 @@ class WorkGroup:
         self.elements = elements
         self._clock = clock
         now_us, shift_us = clock.now_us(), clock.measure()
-        state.open.come_to(now_us, shift_us)
+        state.come_to(now_us, shift_us)
         self.live = LiveGroup(state, queue.next, now_us, shift_us)
         self.writer = LedgerWriter(
             ledger, self.live.outbox, committer, clock, lambda error: on_failed(self, error), lazy_seconds
@@ -280,7 +280,11 @@ class WorkGroup:
         tasks = state.open
         taken = min((tasks.since[tasks.index[task]] for task in tasks.of_state(TAKEN)), default=live.now_us)
         return GroupStatistics(
-            live.counts, calls, self._oldest_ready(live), max(0.0, (live.now_us - taken) / 1_000_000)
+            live.counts,
+            calls,
+            self._oldest_ready(live),
+            max(0.0, (live.now_us - taken) / SECOND_US),
+            state.rates(live.now_us),
         )
 
     def _oldest_ready(self, live: LiveGroup) -> float:
