@@ -38,7 +38,7 @@ class _Play:
 
     def __init__(self, kind: DriverKind, settings: GroupSettings, seed: int) -> None:
         self._driver: Driver = kind.make(settings)
-        self._make = lambda: kind.make(settings)
+        self._kind, self._settings = kind, settings
         self._keyed = KEY in kind.uses
         self._per_key = settings.per_key if self._keyed else None
         self._chance = SeededChance(seed)
@@ -115,7 +115,7 @@ class _Play:
         """The group is loaded anew: what is open comes in the order of its ids, ready or out."""
         if self._pick(4):
             return
-        self._driver = self._make()
+        self._driver = self._kind.make(self._settings)
         self._waiting -= self._dead
         for task in sorted(self._waiting | self._out):
             key = self._keys.get(task)
