@@ -142,7 +142,7 @@ async def test_a_group_waits_for_its_driver_while_pushes_go_on(
     await put(world.store, b"0", b"1")
     assert await take(world.store, 1, stage="synced") == [(1, 1)]
     with monkeypatch.context() as uninstalled:
-        uninstalled.setattr(drivers, "_installed", lambda: {})
+        uninstalled.setattr(drivers, "_installed", dict)
         await world.restart()
         with pytest.raises(InvalidInput, match="driver 'newest-first' is not known"):
             await take(world.store)
