@@ -224,7 +224,7 @@ class WorkVerbs:
                         self._give_back(group, take, tasks)
                         raise
                 return tasks
-            self._desk.changed(group)
+            self._desk.found_nothing(group, narrow=keys is not None)
             left = ends - self._clock.monotonic() if take.wait else 0.0
             if left <= 0 or not await group.wait_in_line(left):
                 return tasks
