@@ -1,7 +1,9 @@
-"""Worker groups in process: take and ack with durable acks, keys, backlogs, memory, recovery, and the ledger's bytes.
+"""Worker groups in process: take and ack with durable acks, keys, backlogs, memory, recovery, and the ledger's bytes;
+and workers over the network, beside the peers (bench/groups).
 
 The targets are those of an idle machine. tarantool/queue in process, with an fsync for each commit, takes and acks
 20,600 tasks a second with 64 callers; without a disk, 30,000 keys take it 0.26 s to put and 2.1 s to take and ack.
+Garbage is collected as seldom as in a server.
 """
 
 from __future__ import annotations
@@ -18,15 +20,18 @@ from pathlib import Path
 
 import duckdb
 
+from bench.groups.network import network_rows
 from bench.hotstore import open_in
 from bench.row import Row, at_least, at_most
 from coldstore.shared.batch import payload
+from coldstore.shared.clock import SystemClock
 from coldstore.shared.errors import check
 from coldstore.shared.limits import GIB
 from hotstore.engine import Engine
 from hotstore.groups.values import GroupSettings, Take, TaskChange
 from hotstore.settings import HotSettings
 from hotstore.store import HotStore
+from jjq.server.stalls import frozen
 
 CALLERS = 64
 _VALUE = b"x" * 100
@@ -34,13 +39,14 @@ _ROOMY = HotSettings(unsealed_bytes_max=4 * GIB, journal_bytes_max=16 * GIB)
 
 
 def run(quick: bool) -> list[Row]:
-    """The rows of the table in docs/work.md that need no network."""
+    """All rows of worker groups."""
     share = 10 if quick else 1
     rows: list[Row] = []
-    for measure in (_calls, _batches, _keys, _busy_keys, _backlog, _taken, _delayed, _recovery, _ledger):
-        with tempfile.TemporaryDirectory(prefix="jjq-bench-") as folder:
-            rows += asyncio.run(measure(Path(folder), share))
-    return rows
+    with frozen():
+        for measure in (_calls, _batches, _keys, _busy_keys, _backlog, _taken, _delayed, _recovery, _ledger):
+            with tempfile.TemporaryDirectory(prefix="jjq-bench-") as folder:
+                rows += asyncio.run(measure(Path(folder), share))
+    return rows + network_rows(40_000 // share, 1 if quick else 2)
 
 
 async def _open(root: Path, **settings: object) -> tuple[Engine, HotStore]:
@@ -59,27 +65,28 @@ async def _fill(
         await store.push("q", batch)
 
 
-async def _take_and_ack(store: HotStore, most: int) -> int:
-    taken = await store.take(Take("q/g", most, session="bench"))
+async def _take_and_ack(store: HotStore, most: int, wait: float = 0.0) -> int:
+    taken = await store.take(Take("q/g", most, wait, session="bench"))
     ids = taken.ids
     if ids:
         await store.change_tasks(TaskChange("q/g", "ack", ids, taken.attempts, "bench"))
     return len(ids)
 
 
-async def _drain(store: HotStore, callers: int, most: int) -> tuple[float, float]:
-    """Tasks a second until there are none, and microseconds of processor time for each: that hangs less on what else
-    the machine does."""
+async def _drain(store: HotStore, callers: int, most: int, wait: float = 0.0) -> tuple[float, float]:
+    """Tasks a second until none comes within `wait`, and microseconds of processor time for each: that hangs less on
+    what else the machine does."""
+    done, ended = 0, 0.0
 
-    async def worker() -> int:
-        done = 0
-        while some := await _take_and_ack(store, most):
+    async def worker() -> None:
+        nonlocal done, ended
+        while some := await _take_and_ack(store, most, wait):
             done += some
-        return done
+            ended = time.perf_counter()
 
     started, worked = time.perf_counter(), time.process_time()
-    done = sum(await asyncio.gather(*(worker() for _ in range(callers))))
-    return done / (time.perf_counter() - started), (time.process_time() - worked) / done * 1_000_000
+    await asyncio.gather(*(worker() for _ in range(callers)))
+    return done / (ended - started), (time.process_time() - worked) / done * 1_000_000
 
 
 async def _calls(root: Path, share: int) -> list[Row]:
@@ -88,7 +95,7 @@ async def _calls(root: Path, share: int) -> list[Row]:
     rate, cost = await _drain(store, CALLERS, 1)
     await engine.close()
     name = "one task a call, 64 callers: take + ack"
-    return [at_least(name, rate, "/s", 20_000), at_most(f"{name}, processor time", cost, "µs", 50)]
+    return [at_least(name, rate, "/s", 20_600), at_most(f"{name}, processor time", cost, "µs", 50)]
 
 
 async def _batches(root: Path, share: int) -> list[Row]:
@@ -118,6 +125,7 @@ async def _keys(root: Path, share: int) -> list[Row]:
 
 
 async def _busy_keys(root: Path, share: int) -> list[Row]:
+    """More callers than keys: those without a task wait until a key is free."""
     rows = []
     for each in (1_000, 10_000, 100_000 // share):
         engine, store = await _open(root / str(each), driver="utube")
@@ -125,16 +133,17 @@ async def _busy_keys(root: Path, share: int) -> list[Row]:
             for first in range(0, each, 10_000):
                 some = min(10_000, each - first)
                 await store.push("q", payload("bytes", [_VALUE] * some, keys=[b"%d" % key] * some))
-        rate, cost = await _drain(store, 10, 1)
-        name = f"10 busy keys × {each}: take + ack"
+        await store.get_group("q/g")  # all tasks are known
+        rate, cost = await _drain(store, CALLERS, 1, wait=0.1)
+        name = f"10 busy keys × {each}, 64 callers: take + ack"
         rows += [at_least(name, rate, "/s", 25_000), at_most(f"{name}, processor time", cost, "µs", 40)]
         await engine.close()
     return rows
 
 
 async def _backlog(root: Path, share: int) -> list[Row]:
-    """A take from a long backlog is as quick as one from a short one."""
-    seconds = []
+    """A take from a long backlog is as quick as one from a short one, and its group needs no more memory."""
+    seconds, sizes = [], []
     for count in (1_000, 10_000_000 // share):
         engine, store = await _open(root / str(count))
         await _fill(store, count, value=b"x")
@@ -144,8 +153,16 @@ async def _backlog(root: Path, share: int) -> list[Row]:
             await _take_and_ack(store, 1)
         seconds.append((time.perf_counter() - started) / 300)
         await engine.close()
-    name = f"take + ack, {10_000_000 // share} ready tasks against 1,000"
-    return [at_most(name, seconds[1] / seconds[0], "×", 1.3)]
+        engine = await open_in(root / str(count), _ROOMY)
+        with _grown() as grown:
+            await engine.store.get_group("q/g")
+        sizes.append(grown[0])
+        await engine.close()
+    name = f"{10_000_000 // share} ready tasks against 1,000"
+    return [
+        at_most(f"take + ack, {name}", seconds[1] / seconds[0], "×", 1.3),
+        at_most(f"memory of the group, {name}", sizes[1] / sizes[0], "×", 1.3),
+    ]
 
 
 async def _taken(root: Path, share: int) -> list[Row]:
@@ -241,10 +258,15 @@ async def _ledger(root: Path, share: int) -> list[Row]:
     started = time.perf_counter()
     duckdb.execute(query).fetchall()
     looked = time.perf_counter() - started
+    started = time.perf_counter()
+    found = await store.tasks_at("q/g", SystemClock().now_us())
+    asked = time.perf_counter() - started
+    check(found.num_rows == tasks, f"{found.num_rows} tasks of {tasks}")
     await engine.close()
     return [
         at_most(f"ledger of {2 * tasks} transitions in {rows} rows", size / (2 * tasks), "B each", 10),
         at_most("tasks by state from the ledger in DuckDB", looked, "s", 0.5),
+        at_most("tasks_at: all tasks at a time", asked, "s", 0.5),
     ]
 
 

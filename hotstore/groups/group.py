@@ -12,6 +12,7 @@ a failed group commit use the same `fold` as every verb: there is no second way 
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from hotstore.groups.task_set import TaskSet
 from hotstore.groups.values import GroupSettings
 
 _COUNTS_FAILURE = frozenset({events.NACK, events.TIMEOUT})
+_RATE_US: Final = 60_000_000  # rates are of the last minute …
+_SPAN_US: Final = 5_000_000  # … in spans of so much
 
 
 class GroupState:
@@ -41,6 +44,9 @@ class GroupState:
         self.ahead = TaskSet()
         self.open = OpenTasks()
         self.calls: dict[str, int] = {}
+        # The calls before the first row of each span of time, for rates.
+        self.marks: deque[tuple[int, dict[str, int]]] = deque()
+        self._mark_us = 0  # when the next one is due
         self.sessions: dict[str, int] = {}  # that have taken: their ttr in milliseconds
         # Time, first task and count, as far back as a rate asks for.
         self.takes: deque[tuple[int, int, int]] = deque()
@@ -73,6 +79,8 @@ class GroupState:
         if row.state is None:
             self._fold_group(time_us, row)
             return
+        if time_us >= self._mark_us:
+            self._mark(time_us)
         self.calls[row.event] = self.calls.get(row.event, 0) + row.count
         if row.event == events.TAKE and self.settings.rate is not None:
             self._note_take(time_us, row, self.settings.rate)
@@ -91,6 +99,7 @@ class GroupState:
                 self.define(read_definition(row.reason or ""))
                 self.exists, self.paused, self.created_us = True, False, time_us
                 self.calls, self.sessions = {}, {}
+                self.marks, self._mark_us = deque(), 0
                 self._restart(row.task, row.task)
             case events.UPDATE:
                 self.define(read_definition(row.reason or ""))
@@ -107,6 +116,27 @@ class GroupState:
                 self.sessions[row.session or ""] = row.attempt
             case _:
                 return  # of a later version, or a placeholder: it is about no task
+
+    def _mark(self, time_us: int) -> None:
+        start_us = time_us - time_us % _SPAN_US
+        self._mark_us = start_us + _SPAN_US
+        self.marks.append((start_us, dict(self.calls)))
+        while self.marks[0][0] < start_us - _RATE_US:
+            self.marks.popleft()
+
+    def rates(self, now_us: int) -> dict[str, float]:
+        """Calls a second of the last minute, or of a few seconds less: whole spans, and the one that is not over."""
+        since_us = now_us - _RATE_US + _SPAN_US
+        since_us -= since_us % _SPAN_US
+        before = next((calls for start_us, calls in self.marks if start_us >= since_us), self.calls)
+        seconds = (now_us - since_us) / 1_000_000
+        return {verb: (count - before.get(verb, 0)) / seconds for verb, count in self.calls.items()}
+
+    def come_to(self, now_us: int, shift_us: int) -> None:
+        """After a load: times of the ledger become those of this run's clock; see `OpenTasks.come_to`."""
+        self.open.come_to(now_us, shift_us)
+        self.marks = deque((time_us - shift_us, calls) for time_us, calls in self.marks)
+        self._mark_us = 0
 
     def _note_take(self, time_us: int, row: LedgerRow, rate: float) -> None:
         """The rate of keys goes on after a restart: so the takes must be known that it still counts."""
@@ -215,7 +245,7 @@ class GroupState:
         other = GroupState()
         other.__dict__.update(self.__dict__)
         other.rows, other.calls, other.sessions = rows, dict(self.calls), dict(self.sessions)
-        other.takes = self.takes.copy()
+        other.takes, other.marks = self.takes.copy(), self.marks.copy()
         other.ahead, other.open = self.ahead.copy(), self.open.copy()
         return other
 

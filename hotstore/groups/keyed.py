@@ -127,6 +127,8 @@ class KeyedDriver:
             sub = self._keys[key] = _SubQueue()
         sub.out += 1
         self._out[task] = key
+        if sub.out >= self._per_key:
+            sub.offered = None  # an earlier task of this key was added before
 
     def took(self, key: bytes, time_us: int) -> None:
         """A task of this key was handed out at that time, before this driver was made: the rate goes on from there."""

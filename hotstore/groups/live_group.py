@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from coldstore.layout import ledger as events
+from hotstore.groups.drivers import TTL
 from hotstore.groups.group import GroupState
 from hotstore.groups.keyed import TaskRun
 from hotstore.groups.ledger import LedgerRow, LedgerRows
@@ -142,13 +143,15 @@ class LiveGroup(TaskOrder):
         slot = tasks.index.get(task)
         facts = self.facts.get(task, PLAIN) if self.facts else PLAIN
         if slot is None:
-            attempt, expires = 1, self.birth(self.pushes.of(task, stamp_us), facts)[1]
+            attempt, expires = 1, 0
             priority = self.priority_of(task, facts)
         else:
             attempt, expires = tasks.attempt[slot] + 1, tasks.expires[slot]
             priority = tasks.priority[slot]
-            if attempt == 1 and not expires:  # buried and revived before anybody took it
-                expires = self.birth(self.pushes.of(task, stamp_us), facts)[1]
+        if (
+            attempt == 1 and not expires and TTL in self.kind.uses
+        ):  # nobody took it, but it may have been buried
+            expires = self.birth(self.pushes.of(task, stamp_us), facts)[1]
         if expires and expires <= self.now_us:
             self.driver.free(task)
             self.finish(task, events.EXPIRE)

@@ -160,7 +160,7 @@ class TaskOrder:
             slot = tasks.index[task]
             state, until = tasks.state[slot], tasks.until[slot]
             expires = tasks.expires[slot]
-            if not expires and not tasks.attempt[slot] and pushed:
+            if not expires and not tasks.attempt[slot] and pushed and task in pushed:
                 # Buried before anybody took it.
                 pushed_us = min(self.pushes.of(task, pushed[task]), self.now_us)
                 expires = self.birth(pushed_us, facts.get(task, PLAIN))[1]
@@ -198,8 +198,11 @@ class TaskOrder:
         for task in np.sort(ids[state == READY]).tolist():
             self.enter(task)
 
-    def start_anew(self) -> None:
-        """The state was changed as a whole, or the driver's settings were: order and timers are made again."""
+    def start_anew(self, pushed: Mapping[int, int] | None = None) -> None:
+        """The state was changed as a whole, or the driver's settings were: order and timers are made again.
+
+        `pushed` has the times of elements whose tasks are open, although nobody took them.
+        """
         state = self.state
         self.facts = {task: facts for task, facts in self.facts.items() if task in state.open.index}
         self.timers, self.sleeping, self.listed = Timers(), TaskSet(), set()
@@ -208,7 +211,7 @@ class TaskOrder:
         if isinstance(old, KeyedDriver) and isinstance(self.driver, KeyedDriver):
             self.driver.inherit(old, self.now_us)
         self.scanned = state.floor
-        self.resume_open(self.facts)
+        self.resume_open(self.facts, pushed)
         self.grow(self.end)
 
     def state_name(self, task: int) -> str:

@@ -42,10 +42,24 @@ class TaskSet:
         return self.count
 
     def add(self, task: int) -> None:
-        self.add_run(task, 1)
+        """As `add_run`, by a shorter way: sub-queues touch single tasks."""
+        at, place = task >> _SHIFT, task & _MASK
+        chunk = self._chunks.get(at)
+        if chunk is None:
+            chunk = self._chunks[at] = bytearray(CHUNK)
+            self._counts[at] = 0
+        if isinstance(chunk, bytearray) and not chunk[place]:
+            chunk[place] = 1
+            self.count += 1
+            self._counts[at] += 1
+            if self._counts[at] == CHUNK:
+                self._chunks[at] = _FULL
 
     def add_run(self, first: int, count: int) -> None:
         """Add the tasks from `first` on, whether they are there or not."""
+        if count == 1:
+            self.add(first)
+            return
         for at, start, end in _parts(first, count):
             chunk = self._chunks.get(at)
             if chunk is None:
@@ -82,6 +96,8 @@ class TaskSet:
         """Whether none of these tasks is in the set."""
         if not self.count:
             return True
+        if count == 1:
+            return first not in self
         return all(
             at not in self._chunks or self._chunks[at].find(1, start, end) < 0
             for at, start, end in _parts(first, count)

@@ -179,12 +179,16 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatistics:
-    """`tasks` by state with `total` (not done), `calls` by verb; ages in seconds. A fold of the ledger."""
+    """`tasks` by state with `total` (not done), `calls` by verb; ages in seconds. A fold of the ledger.
+
+    `rates` are calls a second by verb over the last minute; after a start, of what the newest snapshot does not have.
+    """
 
     tasks: Mapping[str, int]
     calls: Mapping[str, int]
     oldest_ready_seconds: float
     oldest_taken_seconds: float
+    rates: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,13 @@
         check_driver(KIND)
 
 It drives the driver as a group does, with tasks that are added one by one and in runs, taken, given back, freed, and
-that stop being ready behind the driver's back. A driver that breaks a rule raises AssertionError with the rule.
+that stop being ready behind the driver's back; and it makes the driver anew while some tasks are out, as a start does.
+A driver that breaks a rule raises AssertionError with the rule.
 """
 
 from __future__ import annotations
+
+from collections import Counter
 
 from coldstore.shared.chance import SeededChance
 from coldstore.shared.errors import check
@@ -35,7 +38,9 @@ class _Play:
 
     def __init__(self, kind: DriverKind, settings: GroupSettings, seed: int) -> None:
         self._driver: Driver = kind.make(settings)
+        self._kind, self._settings = kind, settings
         self._keyed = KEY in kind.uses
+        self._per_key = settings.per_key if self._keyed else None
         self._chance = SeededChance(seed)
         self._next = 0
         self._waiting: set[int] = set()  # added, and not handed out since
@@ -59,6 +64,7 @@ class _Play:
                 self._give_back,
                 self._finish,
                 self._kill,
+                self._load,
             )
             step[self._pick(len(step))]()
         self._drain()
@@ -96,7 +102,27 @@ class _Play:
                 self._driver.free(task)  # as a group does with what is not ready
             else:
                 self._out.add(task)
+        self._check_keys()
         return len(tasks)
+
+    def _check_keys(self) -> None:
+        if self._per_key is not None:
+            keys = Counter(key for task in self._out if (key := self._keys.get(task)) is not None)
+            over = [key for key, count in keys.items() if count > self._per_key]
+            check(not over, f"more than per_key={self._per_key} tasks of key {over[:1]} are out")
+
+    def _load(self) -> None:
+        """The group is loaded anew: what is open comes in the order of its ids, ready or out."""
+        if self._pick(4):
+            return
+        self._driver = self._kind.make(self._settings)
+        self._waiting -= self._dead
+        for task in sorted(self._waiting | self._out):
+            key = self._keys.get(task)
+            if task in self._out:
+                self._driver.hold(task, key)
+            else:
+                self._driver.add(task, 1, self._priorities.get(task, 0), key)
 
     def _give_back(self) -> None:
         if self._out:

@@ -26,6 +26,10 @@ class Capacity:
         self._inside: dict[str, int] = {}  # elements of pushes on their way, by queue
         self._pushes: dict[PushEntry, str] = {}  # those pushes
 
+    def is_open(self, queue: HotQueue, entry: PushEntry) -> bool:
+        """Whether the push need not even ask: what almost every push finds."""
+        return not entry.options and self._desk.has_no_limits(queue)
+
     async def enter(self, queue: HotQueue, entry: PushEntry) -> None:
         """Wait for room. The push counts as inside until it is settled."""
         groups = await self._desk.all_of(queue)

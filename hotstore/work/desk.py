@@ -109,6 +109,15 @@ class WorkDesk:
         """The groups of a queue that are loaded."""
         return [group for group in self._of_queue.get(queue, {}).values() if group.live.state.exists]
 
+    def has_no_limits(self, queue: HotQueue) -> bool:
+        """Whether all groups of a queue are loaded, and none has a capacity."""
+        if queue.name in self._unloaded:
+            return False
+        return all(
+            group.live.state.settings.capacity is None
+            for group in self._of_queue.get(queue.name, {}).values()
+        )
+
     async def all_of(self, queue: HotQueue) -> list[WorkGroup]:
         """The groups of a queue; those that were not asked for yet are loaded."""
         if queue.name in self._unloaded:
@@ -198,6 +207,15 @@ class WorkDesk:
         """After every verb: wake who waits, write what is to be written, and set the timer."""
         if group.line:
             group.wake()
+        self._go_on(group)
+
+    def found_nothing(self, group: WorkGroup, *, narrow: bool) -> None:
+        """After a take that has to wait: nobody else would find more, unless it asked for some keys only."""
+        if narrow and group.line:
+            group.pass_on()
+        self._go_on(group)
+
+    def _go_on(self, group: WorkGroup) -> None:
         if group.pushes:
             group.wake_pushes()
         group.writer.flush_soon()

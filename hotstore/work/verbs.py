@@ -139,6 +139,7 @@ class WorkVerbs:
         return found
 
     async def update_group(self, group: str, changes: Mapping[str, Any]) -> GroupInfo:
+        pushed = await (await self._desk.group(group)).pushed_of_untaken()
         found = await self._desk.group(group)
         live = found.advance()
         settings = change_settings(live.state.settings, changes)
@@ -151,7 +152,7 @@ class WorkVerbs:
                     reason=definition_text(live.state.definition._replace(settings=settings)),
                 )
             )
-            live.start_anew()
+            live.start_anew(pushed)
         await self._done(found)
         return found.info()
 
@@ -225,7 +226,7 @@ class WorkVerbs:
                         self._give_back(group, take, tasks)
                         raise
                 return tasks
-            self._desk.changed(group)
+            self._desk.found_nothing(group, narrow=keys is not None)
             left = ends - self._clock.monotonic() if take.wait else 0.0
             if left <= 0 or not await group.wait_in_line(left):
                 return tasks

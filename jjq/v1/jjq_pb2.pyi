@@ -1427,7 +1427,7 @@ class GetGroupStatisticsRequest(_message.Message):
     def __init__(self, group: _Optional[str] = ...) -> None: ...
 
 class GetGroupStatisticsResponse(_message.Message):
-    __slots__ = ("tasks", "calls", "oldest_ready_seconds", "oldest_taken_seconds", "owner")
+    __slots__ = ("tasks", "calls", "oldest_ready_seconds", "oldest_taken_seconds", "rates", "owner")
     class TasksEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -1442,17 +1442,26 @@ class GetGroupStatisticsResponse(_message.Message):
         key: str
         value: int
         def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class RatesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
     TASKS_FIELD_NUMBER: _ClassVar[int]
     CALLS_FIELD_NUMBER: _ClassVar[int]
     OLDEST_READY_SECONDS_FIELD_NUMBER: _ClassVar[int]
     OLDEST_TAKEN_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    RATES_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     tasks: _containers.ScalarMap[str, int]
     calls: _containers.ScalarMap[str, int]
     oldest_ready_seconds: float
     oldest_taken_seconds: float
+    rates: _containers.ScalarMap[str, float]
     owner: str
-    def __init__(self, tasks: _Optional[_Mapping[str, int]] = ..., calls: _Optional[_Mapping[str, int]] = ..., oldest_ready_seconds: _Optional[float] = ..., oldest_taken_seconds: _Optional[float] = ..., owner: _Optional[str] = ...) -> None: ...
+    def __init__(self, tasks: _Optional[_Mapping[str, int]] = ..., calls: _Optional[_Mapping[str, int]] = ..., oldest_ready_seconds: _Optional[float] = ..., oldest_taken_seconds: _Optional[float] = ..., rates: _Optional[_Mapping[str, float]] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class TasksAtRequest(_message.Message):
     __slots__ = ("group", "time_us", "form")

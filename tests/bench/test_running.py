@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.groups.network import network_rows
+from bench.groups.peers import JjqGroup, RedisGroup
 from bench.peers.compare import measured
 from bench.peers.figures import compare
 from bench.peers.scale import TINY, works
@@ -68,3 +70,14 @@ def test_values_have_their_size_and_differ() -> None:
 def test_timed_values_are_counted_as_they_are_taken() -> None:
     source = Timed([b"a", b"b", b"c"], 0.01, step=2)
     assert len(list(source)) == source.count > 0
+
+
+def test_workers_over_the_network_are_measured_and_a_missing_peer_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(RedisGroup, "missing", lambda: "no redis-server: apt-get install redis-server")
+    ours, missing = network_rows(64, 1, (JjqGroup, RedisGroup))
+    assert (ours.unit, ours.target) == ("/s", "≥ 8000")
+    assert ours.value > 0
+    assert "no redis-server" in missing.name
+    assert missing.ok is None

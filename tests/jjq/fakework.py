@@ -143,7 +143,7 @@ class FakeWorkStore(FakeStore):
 
     async def group_statistics(self, group: str) -> GroupStatistics:
         found = self._group(group)
-        return GroupStatistics(self._counts(found), dict(found.calls), 1.5, 2.5)
+        return GroupStatistics(self._counts(found), dict(found.calls), 1.5, 2.5, {"ack": 0.5})
 
     # Tasks
 

@@ -24,19 +24,19 @@ class Beanstalkd(System):
         return "" if command("beanstalkd") else "no beanstalkd: apt-get install beanstalkd"
 
     async def start(self, relaxed: bool = False) -> None:
-        self._port = free_port()
+        self.port = free_port()
         data = self.root / "data"
         data.mkdir(parents=True, exist_ok=True)
-        options = ["-l", "127.0.0.1", "-p", str(self._port), "-b", str(data)]
+        options = ["-l", "127.0.0.1", "-p", str(self.port), "-b", str(data)]
         sync = ["-F"] if relaxed else ["-f", "0"]
         self.server = Server([command("beanstalkd") or "", *options, *sync], self.root / "log")
-        await asyncio.to_thread(self.server.wait_for_port, self._port)
+        await asyncio.to_thread(self.server.wait_for_port, self.port)
 
     async def connect(self) -> Client:
-        return _BeanstalkdClient(self._port)
+        return _BeanstalkdClient(self.port)
 
 
-class _Connection:
+class BeanstalkdConnection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
@@ -58,15 +58,15 @@ class _Connection:
 class _BeanstalkdClient(Client):
     def __init__(self, port: int) -> None:
         self._port = port
-        self._idle: list[_Connection] = []
+        self._idle: list[BeanstalkdConnection] = []
         self._room = asyncio.Semaphore(CONNECTIONS)
-        self._all: list[_Connection] = []
+        self._all: list[BeanstalkdConnection] = []
 
     async def create(self, queue: str) -> None:
         return  # the first job makes it
 
-    async def _open(self) -> _Connection:
-        made = _Connection(*await asyncio.open_connection("127.0.0.1", self._port))
+    async def _open(self) -> BeanstalkdConnection:
+        made = BeanstalkdConnection(*await asyncio.open_connection("127.0.0.1", self._port))
         self._all.append(made)
         return made
 
@@ -74,7 +74,7 @@ class _BeanstalkdClient(Client):
         async with self._room:
             connection = self._idle.pop() if self._idle else await self._open()
             await connection.use(queue)
-            connection.writer.write(_put(value))
+            connection.writer.write(put_line(value))
             await connection.expect(b"INSERTED")
             self._idle.append(connection)
 
@@ -82,7 +82,7 @@ class _BeanstalkdClient(Client):
         connection = await self._open()
         await connection.use(queue)
         for chunk in chunks(values):
-            connection.writer.write(b"".join(map(_put, chunk)))
+            connection.writer.write(b"".join(map(put_line, chunk)))
             for _ in chunk:
                 await connection.expect(b"INSERTED")
 
@@ -93,7 +93,7 @@ class _BeanstalkdClient(Client):
         await connection.expect(b"WATCHING")
         return self._take(connection)
 
-    async def _take(self, connection: _Connection) -> AsyncGenerator[Sequence[bytes]]:
+    async def _take(self, connection: BeanstalkdConnection) -> AsyncGenerator[Sequence[bytes]]:
         while True:
             connection.writer.write(b"reserve\r\n")
             _, job, size = await connection.expect(b"RESERVED")
@@ -107,5 +107,5 @@ class _BeanstalkdClient(Client):
             connection.writer.close()
 
 
-def _put(value: bytes) -> bytes:
+def put_line(value: bytes) -> bytes:
     return b"put 1024 0 600 %d\r\n%b\r\n" % (len(value), value)

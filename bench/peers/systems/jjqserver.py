@@ -23,10 +23,10 @@ class JjqServer(System):
 
     async def start(self, relaxed: bool = False) -> None:
         port = free_port()
-        self._address = f"127.0.0.1:{port}"
+        self.address = f"127.0.0.1:{port}"
         command = [sys.executable, "-m", "jjq", "serve", "--data", str(self.root / "data")]
-        self.server = Server([*command, "--listen", self._address], self.root / "log")
+        self.server = Server([*command, "--listen", self.address], self.root / "log")
         await asyncio.to_thread(self.server.wait_for_port, port)
 
     async def connect(self) -> Client:
-        return JjqClient(await jjq.aio.connect(self._address))
+        return JjqClient(await jjq.aio.connect(self.address))

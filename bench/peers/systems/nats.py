@@ -26,21 +26,21 @@ class Nats(System):
         return ""
 
     async def start(self, relaxed: bool = False) -> None:
-        self._port = free_port()
+        self.port = free_port()
         self.root.mkdir(parents=True, exist_ok=True)
         config = self.root / "nats.conf"
         sync = "2m" if relaxed else "always"
         config.write_text(
-            f'listen: "127.0.0.1:{self._port}"\n'
+            f'listen: "127.0.0.1:{self.port}"\n'
             f'jetstream {{ store_dir: "{self.root / "data"}", sync_interval: {sync}, max_file_store: 100GB }}\n'
         )
         self.server = Server([command("nats-server") or "", "-c", str(config)], self.root / "log")
-        await asyncio.to_thread(self.server.wait_for_port, self._port)
+        await asyncio.to_thread(self.server.wait_for_port, self.port)
 
     async def connect(self) -> Client:
         import nats
 
-        return _NatsClient(await nats.connect(f"nats://127.0.0.1:{self._port}"))
+        return _NatsClient(await nats.connect(f"nats://127.0.0.1:{self.port}"))
 
 
 class _NatsClient(Client):

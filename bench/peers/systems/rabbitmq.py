@@ -29,11 +29,11 @@ class RabbitMq(System):
         return "" if find_spec("rstream") else "no Python package rstream: run it with `make bench`"
 
     async def start(self, relaxed: bool = False) -> None:
-        self._port, epmd = free_port(), free_port()
+        self._port, self.amqp_port, epmd = free_port(), free_port(), free_port()
         self.root.mkdir(parents=True, exist_ok=True)
         config = self.root / "rabbitmq.conf"
         config.write_text(
-            f"listeners.tcp.1 = 127.0.0.1:{free_port()}\n"
+            f"listeners.tcp.1 = 127.0.0.1:{self.amqp_port}\n"
             f"stream.listeners.tcp.1 = 127.0.0.1:{self._port}\n"
             f"stream.advertised_host = 127.0.0.1\nstream.advertised_port = {self._port}\n"
         )

@@ -30,14 +30,14 @@ class Redis(System):
         return "" if find_spec("redis") else "no Python package redis: run it with `make bench`"
 
     async def start(self, relaxed: bool = False) -> None:
-        self._port = free_port()
+        self.port = free_port()
         data = self.root / "data"
         data.mkdir(parents=True, exist_ok=True)
         sync = "no" if relaxed else "always"
-        options = ["--bind", "127.0.0.1", "--port", str(self._port), "--dir", str(data), "--save", ""]
+        options = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(data), "--save", ""]
         options += ["--appendonly", "yes", "--appendfsync", sync]
         self.server = Server([command("redis-server") or "", *options], self.root / "log")
-        await asyncio.to_thread(self.server.wait_for_port, self._port)
+        await asyncio.to_thread(self.server.wait_for_port, self.port)
         await self._loaded()
 
     async def _loaded(self) -> None:
@@ -58,7 +58,7 @@ class Redis(System):
         import redis.asyncio
 
         pool = redis.asyncio.BlockingConnectionPool(
-            host="127.0.0.1", port=self._port, max_connections=256, timeout=None
+            host="127.0.0.1", port=self.port, max_connections=256, timeout=None
         )
         return redis.asyncio.Redis.from_pool(pool)
 
@@ -70,7 +70,7 @@ class Redis(System):
         if program is None:
             raise NotOffered("no redis-benchmark: apt-get install redis-tools")
         count = int(20_000 * seconds)
-        options = ["-p", str(self._port), "-c", "64", "-n", str(count), "-q"]
+        options = ["-p", str(self.port), "-c", "64", "-n", str(count), "-q"]
         said = await asyncio.to_thread(
             subprocess.run,
             [program, *options, "XADD", "native", "*", "v", "x" * size],

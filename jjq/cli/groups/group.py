@@ -270,6 +270,7 @@ def stats(group: str, /, *, json: AsJson = False, at: Connection = HERE) -> None
         return
     fields: dict[str, object] = {f"tasks {state}": count for state, count in found.tasks.items()}
     fields |= {f"calls {verb}": count for verb, count in found.calls.items()}
+    fields |= {f"rate {verb}": f"{rate:.2f}/s" for verb, rate in found.rates.items() if rate}
     fields["oldest ready"] = f"{found.oldest_ready_seconds:.1f} s"
     fields["oldest taken"] = f"{found.oldest_taken_seconds:.1f} s"
     print_fields(fields)

@@ -27,7 +27,7 @@ from typing import Any, Final, Protocol, Self
 
 from coldstore.shared.backoff import Backoff
 from coldstore.shared.clock import Clock
-from coldstore.shared.errors import Exhausted, InvalidInput, JjqError, Unavailable
+from coldstore.shared.errors import Conflict, Exhausted, InvalidInput, JjqError, Unavailable
 from hotstore.groups.values import GroupInfo
 from jjq.client.groups.task import RefusedTasks, Task, TaskBatch
 from jjq.limits import BACKOFF_SECONDS, BACKOFF_SECONDS_MAX, REASON_CHARS_MAX, WORKER_MAX, WORKER_WAIT_SECONDS
@@ -153,7 +153,7 @@ class AsyncWorker:
                 tasks = await self._unless_stopped(
                     self._client.take(self._group, free, WORKER_WAIT_SECONDS, ttr=self._ttr)
                 )
-            except (Unavailable, Exhausted) as error:
+            except (Unavailable, Exhausted, Conflict) as error:  # a conflict: the session of the client has ended
                 _LOG.warning("tasks of %s cannot be taken now: %s", self._group, error)
                 await self._unless_stopped(asyncio.sleep(pauses.next_pause()))
                 continue

@@ -97,6 +97,7 @@ class StatisticsDocument(Struct):
     calls: dict[str, int]
     oldest_ready_seconds: float
     oldest_taken_seconds: float
+    rates: dict[str, float]
 
 
 # Groups --------------------------------------------------------------------------------------------------
@@ -191,7 +192,11 @@ async def _statistics(request: Request) -> Reply:
     found = await work_of(request).group_statistics(group_id(request))
     return document(
         StatisticsDocument(
-            dict(found.tasks), dict(found.calls), found.oldest_ready_seconds, found.oldest_taken_seconds
+            dict(found.tasks),
+            dict(found.calls),
+            found.oldest_ready_seconds,
+            found.oldest_taken_seconds,
+            dict(found.rates),
         )
     )
 

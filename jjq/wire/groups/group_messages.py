@@ -180,6 +180,7 @@ def statistics_out(found: GroupStatistics) -> pb.GetGroupStatisticsResponse:
         calls=dict(found.calls),
         oldest_ready_seconds=found.oldest_ready_seconds,
         oldest_taken_seconds=found.oldest_taken_seconds,
+        rates=dict(found.rates),
     )
 
 
@@ -189,6 +190,7 @@ def statistics_in(message: pb.GetGroupStatisticsResponse) -> GroupStatistics:
         _in_order(message.calls, sorted(message.calls)),
         message.oldest_ready_seconds,
         message.oldest_taken_seconds,
+        {verb: message.rates[verb] for verb in sorted(message.rates)},
     )
 
 

@@ -135,6 +135,22 @@ async def test_a_driver_comes_by_its_entry_point(installed: None, world: World) 
     assert await take(world.store, 1) == [(2, 2)]
 
 
+async def test_a_group_waits_for_its_driver_while_pushes_go_on(
+    installed: None, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await create(world.store, driver="newest-first")
+    await put(world.store, b"0", b"1")
+    assert await take(world.store, 1, stage="synced") == [(1, 1)]
+    with monkeypatch.context() as uninstalled:
+        uninstalled.setattr(drivers, "_installed", dict)
+        await world.restart()
+        with pytest.raises(InvalidInput, match="driver 'newest-first' is not known"):
+            await take(world.store)
+        await put(world.store, b"2")
+    await world.restart()
+    assert await take(world.store, 3) == [(2, 1), (1, 2), (0, 1)]
+
+
 def test_an_unknown_driver_and_one_that_is_none_are_refused(installed: None) -> None:
     with pytest.raises(InvalidInput, match=r"use one of fifo, .*newest-first"):
         find_driver("lifo")

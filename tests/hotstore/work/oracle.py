@@ -109,12 +109,13 @@ class OracleGroup:
     def take(self, most: int, session: str) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
         while len(found) < most:
-            out = Counter(task.key for task in self.tasks if task.state == "taken" and task.key is not None)
+            out = Counter(task.key for task in self.tasks if task.state == "taken")
             most_of_key = self.settings.per_key or 1
             free = [
                 task
                 for task in self.tasks
-                if task.state == "ready" and not (self.keyed and out[task.key] >= most_of_key)
+                if task.state == "ready"
+                and not (self.keyed and task.key is not None and out[task.key] >= most_of_key)
             ]
             if not free:
                 break

@@ -95,6 +95,36 @@ async def test_settings_are_updated_from_now_on(world: World) -> None:
         await store.update_group("q/g", {"speed": 1})
 
 
+@pytest.mark.parametrize("how", ["update", "restart"])
+async def test_a_key_stays_busy_when_the_order_is_made_anew(world: World, how: str) -> None:
+    """Also if an earlier task of it is ready again: it had been delayed, and did not block its key."""
+    await create(world.store, driver="utubettl")
+    await world.store.attach_session("s", 60.0)
+    await put(world.store, b"0", b"1", key=b"a")
+    await change(world.store, "release", await take(world.store), delay=1.0)
+    assert await take(world.store, 5, stage="synced") == [(1, 1)]
+    world.clock.advance(2)
+    if how == "update":
+        await world.store.update_group("q/g", {"ttr": 50.0})
+    else:
+        await world.restart()
+    assert await states(world.store) == {"ready": 1, "taken": 1}
+    assert await take(world.store, 5) == []
+    await change(world.store, "ack", [(1, 1)])
+    assert await take(world.store, 5) == [(0, 2)]
+
+
+async def test_a_task_that_was_buried_at_once_expires_also_after_an_update(world: World) -> None:
+    await create(world.store, driver="fifottl", ttl=10.0)
+    await put(world.store, b"0", b"1")
+    await put(world.store, b"2", ttl=30.0)
+    await change(world.store, "bury", [0, 2])
+    await world.store.update_group("q/g", {"ttl": 20.0})
+    for seconds, left in ((15.0, 3), (6.0, 1), (10.0, 0)):
+        world.clock.advance(seconds)
+        assert (await world.store.group_statistics("q/g")).tasks["total"] == left
+
+
 async def test_sessions_share_tasks_and_survive_a_reconnect(world: World) -> None:
     store, clock = world.store, world.clock
     await create(store)

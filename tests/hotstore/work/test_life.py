@@ -41,6 +41,22 @@ async def test_statistics_are_those_of_the_seed(world: World) -> None:
     assert {verb: count for verb, count in found.calls.items() if count} == wanted
 
 
+async def test_rates_are_of_the_last_minute_and_survive_a_restart(world: World) -> None:
+    store, clock = world.store, world.clock
+    await create(store)
+    await put(store, *[b"x"] * 90)
+    await change(store, "ack", await take(store, 30))
+    clock.advance(30)
+    await change(store, "ack", await take(store, 60))
+    rates = (await store.group_statistics("q/g")).rates
+    assert rates["ack"] == rates["take"] == pytest.approx(90 / 55)  # eleven spans of five seconds are over
+    await world.restart()
+    for seconds, acks in ((0, 90), (40, 60), (60, 0)):
+        clock.advance(seconds)
+        found = (await world.store.group_statistics("q/g")).rates["ack"]
+        assert found == pytest.approx(acks / 55)
+
+
 async def test_a_released_task_keeps_its_place(world: World) -> None:
     await create(world.store)
     await put(world.store, b"0", b"1", b"2", b"3")

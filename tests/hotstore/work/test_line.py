@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from hotstore.groups.values import GroupSettings, Take
+from tests.hotstore.kit import World, turns
+from tests.hotstore.work.kit import change, create, put, take
 from tests.jjq.serving import hot_store, numbers, until
 
 
@@ -29,6 +31,37 @@ async def test_a_take_that_is_cancelled_just_when_a_task_comes_ends_as_cancelled
         assert not group.line
         with pytest.raises(asyncio.CancelledError):
             await waiting
+
+
+async def test_takes_that_wait_for_a_busy_key_look_once_for_each_thing_that_happens(world: World) -> None:
+    store = world.store
+    await create(store, driver="utube")
+    await put(store, *[b"x"] * 5, key=b"busy")
+    assert await take(store) == [(0, 1)]
+    wants: list[dict[str, Any]] = [{"keys": [b"a"]}, {"keys": [b"b"]}, {}, {}]
+    waiting = [asyncio.create_task(take(store, wait=1e6, **want)) for want in wants]
+    group = await world.engine.work.group("q/g")
+    looks, choose = 0, group.live.choose
+
+    def counted(*given: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return choose(*given)
+
+    group.live.choose = counted  # type: ignore[method-assign]
+    await turns(100)
+    assert len(group.line) == 4
+    assert looks == 4
+    await put(store, b"y", key=b"free")  # for neither of the first two: they pass their turn on
+    await turns(100)
+    assert waiting[2].result() == [(5, 1)]
+    await change(store, "ack", [(0, 1)])
+    await turns(100)
+    assert waiting[3].result() == [(1, 1)]
+    assert looks <= 4 + 4 * 4  # a push, an ack and two takes, and four who wait
+    for one in waiting:
+        one.cancel()
+    await asyncio.wait(waiting)
 
 
 async def test_a_durable_take_that_is_cancelled_before_it_is_written_gives_its_tasks_back(

@@ -166,6 +166,7 @@ async def test_counts_come_back(remote: RemoteWorkStore) -> None:
     assert list(found.tasks.items()) == [
         ("ready", 9), ("taken", 0), ("delayed", 0), ("buried", 1), ("done", 0), ("total", 10),
     ]  # fmt: skip
+    assert (found.oldest_ready_seconds, found.oldest_taken_seconds, found.rates) == (1.5, 2.5, {"ack": 0.5})
     assert found.calls == {"take": 4, "bury": 2}
     assert await remote.purge_group("orders/billing") == 10
 

@@ -128,6 +128,18 @@ async def test_a_worker_that_is_cancelled_gives_its_tasks_back(door: Door, clien
     assert (await client.get_group(group)).tasks["ready"] == 3
 
 
+async def test_a_worker_goes_on_when_its_client_becomes_another_session(
+    door: Door, client: AsyncClient
+) -> None:
+    group = await door.group(client)
+    async with client.work(group, lambda task: None) as worker:
+        await eventually(lambda: _waits(client, group))
+        await client.session("another")
+        await client.push(group.queue, [b"x", b"y"])
+        await eventually(lambda: _total(client, group, 0))
+    assert (worker.handled, worker.lost) == (2, 0)
+
+
 async def test_a_worker_ends_when_its_group_is_gone(door: Door, client: AsyncClient) -> None:
     group = await door.group(client)
     work = asyncio.create_task(client.work(group, print).run())

@@ -1,0 +1,5 @@
+"""Worker groups over the network, beside the work queues of the peers.
+
+peers      how each system hands out one task and is told that it is done
+network    64 workers, one task each: the rows
+"""
