@@ -43,9 +43,10 @@ def run(quick: bool) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="jjq-bench-") as folder:
         root = Path(folder)
         with _server(root / "on") as (process, grpc_at, http_at):
-            with _server(root / "off", "none") as (other, _, _):
+            with _server(root / "off", "none") as (other, plain_at, _):
                 memory = _settled(process) - _settled(other)
-            rows = uvloop.run(_all(grpc_at, http_at, 400 if quick else 2_000))
+                beside = uvloop.run(_beside(grpc_at, plain_at, 200 if quick else 1_000))
+            rows = beside + uvloop.run(_all(grpc_at, http_at, 400 if quick else 2_000))
             rows += _under_load(root, process, http_at, 3 if quick else 10)
     return [*rows, at_most("memory of the listener, idle", memory / 2**20, "MiB", 15)]
 
@@ -201,6 +202,26 @@ async def _single(grpc_at: str, http_at: str, calls: int) -> list[Row]:
         at_most("push of one, HTTP keep-alive, p50", quick, "ms", slow),
         Row("push, gRPC unary, 64 in flight", max(many_grpc), "pushes/s"),
         at_least("push, 64 connections of HTTP / gRPC", max(many_http) / max(many_grpc), "×", 1.5),
+    ]
+
+
+async def _beside(with_http: str, without: str, calls: int) -> list[Row]:
+    """Single pushes over gRPC to a server that speaks HTTP as well, and to one that does not."""
+    message = encode(pb.PushRequest(queue="beside"), payload("bytes", [b"x" * 100]), "arrow")
+    waits: list[list[float]] = [[], []]
+    rates: list[list[float]] = [[], []]
+    for _ in range(2 * ROUNDS):
+        for at, place in enumerate((with_http, without)):
+            async with RemoteStore(place) as remote:
+                await remote.create_queue("beside", block_bytes=BLOCK_BYTES)
+            async with grpc.aio.insecure_channel(place, ServerSettings().options()) as channel:
+                push = partial(channel.unary_unary("/jjq.v1.Jjq/Push"), message)
+                waits[at] += await _times(push, calls // 4)
+                rates[at].append(await _rate([push] * 64, calls // 32))
+    slower = statistics.median(waits[0]) / statistics.median(waits[1])
+    return [
+        at_most("gRPC unary p50, HTTP on / off", slower, "×", 1.1),
+        at_least("gRPC unary rate, HTTP on / off", max(rates[0]) / max(rates[1]), "×", 0.9),
     ]
 
 

@@ -56,6 +56,15 @@ _UNFORESEEN: Final = Answer(
 )
 
 
+# What a status of HTTP means in jjq's own words; all others are wrong requests.
+_MEANING: Final[dict[int, type[JjqError]]] = {
+    404: NotFound,
+    409: Conflict,
+    412: Conflict,
+    503: Unavailable,
+}
+
+
 class HttpRefusal(InvalidInput):
     """A request that HTTP itself has a status for, such as 405 or 415."""
 
@@ -93,8 +102,9 @@ def describe(error: BaseException, request: str) -> dict[str, Any]:
         return _fields(_UNFORESEEN, "INTERNAL", UNEXPECTED, True, request)
     answer = next((ANSWERS[kind] for kind in type(error).__mro__ if kind in ANSWERS), _UNFORESEEN)
     if isinstance(error, HttpRefusal):
-        title = HTTPStatus(error.status).phrase
-        return _fields(Answer(error.status, title, answer.advice), error.code, error.message, False, request)
+        kind = _MEANING.get(error.status, InvalidInput)
+        told = Answer(error.status, HTTPStatus(error.status).phrase, ANSWERS[kind].advice)
+        return _fields(told, kind.code, error.message, kind.retriable, request)
     if isinstance(error, NoKey):
         answer = Answer(
             401, "No key", "send Authorization: Bearer jjq_<id>_<secret> with a key that is known"

@@ -1,6 +1,7 @@
 // The page of /docs: reads openapi.json and shows it. Text goes in as text, never as markup.
 "use strict";
 
+const base = new URL(".", location.href).href.replace(/\/$/, ""); // also below another application
 const place = document.getElementById("operations");
 const make = (tag, text, ...children) => {
   const node = document.createElement(tag);
@@ -36,7 +37,7 @@ function fields(schema, all) {
 function example(method, path, operation) {
   const body = operation.requestBody && operation.requestBody.content["application/json"];
   const send = body ? " --json '{…}'" : "";
-  return `curl -X ${method.toUpperCase()} ${location.origin}${path}${send}`;
+  return `curl -X ${method.toUpperCase()} ${base}${path}${send}`;
 }
 
 function show(method, path, operation, all) {
@@ -80,8 +81,21 @@ function draw(api, wanted) {
   for (const [tag, boxes] of groups) place.append(make("h2", tag), ...boxes);
 }
 
-fetch("openapi.json")
-  .then((reply) => (reply.ok ? reply.json() : Promise.reject(new Error(`${reply.status} ${reply.statusText}`))))
+function key() {
+  try {
+    return sessionStorage.getItem("jjq-key"); // the console keeps it there, as long as this tab is open
+  } catch {
+    return null;
+  }
+}
+
+function refused(status, words) {
+  if (status !== 401) return new Error(`${status} ${words}`);
+  return new Error("this server wants a key. Give it to the console of this server, in this tab, and come back.");
+}
+
+fetch("openapi.json", key() ? { headers: { Authorization: `Bearer ${key()}` } } : {})
+  .then((reply) => (reply.ok ? reply.json() : Promise.reject(refused(reply.status, reply.statusText))))
   .then((api) => {
     document.getElementById("about").prepend(`Release ${api.info.version}. `);
     const find = document.getElementById("find");

@@ -75,6 +75,8 @@ async def test_tricks_with_paths_find_nothing(orders: Web) -> None:
 async def test_a_method_that_does_not_go_with_a_path_is_405(orders: Web) -> None:
     said = await orders.ask("DELETE", "/v1/queues")
     assert (said.status, said.headers["allow"]) == (405, "GET, POST")
+    assert said.json["code"] == "INVALID_ARGUMENT"
+    assert (await orders.ask("GET", "/v1/nothing")).json["code"] == "NOT_FOUND"
 
 
 async def test_a_web_page_of_a_stranger_is_refused(orders: Web) -> None:

@@ -104,6 +104,7 @@ async def test_a_conditional_push_is_412_if_the_queue_went_on(orders: Web) -> No
     assert (await orders.ask("POST", ELEMENTS, b"1", **ask)).status == 200
     late = await orders.ask("POST", ELEMENTS, b"2", **ask)
     assert (late.status, await values_of(orders, "orders")) == (412, [b"1"])
+    assert (late.json["code"], "nothing was written" in late.json["advice"]) == ("CONFLICT", True)
 
 
 async def test_a_producer_that_counts_its_pushes(orders: Web) -> None:

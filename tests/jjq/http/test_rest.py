@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tests.jjq.http.asking import Web
+import asyncio
+from pathlib import Path
+
+from tests.jjq.http.asking import Web, web_in
+from tests.jjq.serving import until
 
 ELEMENTS = "/v1/queues/orders/elements"
 
@@ -91,15 +95,25 @@ async def test_health_readiness_and_figures(orders: Web) -> None:
     assert "jjq_http_connections 1.0" in figures
 
 
-async def test_a_stopping_server_is_not_ready_and_breaks_off_what_waits(orders: Web) -> None:
-    import asyncio
+async def test_a_server_that_cannot_take_requests_is_not_ready_and_says_why(tmp_path: Path) -> None:
+    why = ""
+    async with web_in(tmp_path, state=lambda: why) as web:
+        assert (await web.ask("GET", "/readyz")).status == 200
+        why = "nothing more can be acknowledged: the disk is gone"
+        poisoned = await web.ask("GET", "/readyz")
+        assert (poisoned.status, poisoned.headers["retry-after"]) == (503, "1")
+        assert why in poisoned.json["detail"]
+        why = ""
+        web.server.shared()["drain"].begin()
+        assert "stopping" in (await web.ask("GET", "/readyz")).json["detail"]
+        assert (await web.ask("GET", "/healthz")).status == 200
 
+
+async def test_a_stopping_server_breaks_off_what_waits(orders: Web) -> None:
     await orders.send("POST", "/v1/queues/orders/subscribers", {"name": "s", "start": "beginning"})
     waiting = asyncio.create_task(
         orders.send("POST", "/v1/queues/orders/subscribers/s/pop", {"wait_seconds": 600})
     )
-    from tests.jjq.serving import until
-
     await until(lambda: orders.server.shared()["drain"]._waiting)
     await asyncio.gather(orders.listener.stop(5.0), orders.server.stop(5.0))
     answer = await waiting

@@ -39,6 +39,7 @@ def test_no_request_that_the_schema_allows_or_forbids_fails_the_server(http: str
     made: list[tuple[str, str, Any]] = [("PUT", "/v1/queues/orders", {"content": "json"}),
             ("POST", "/v1/queues/orders/elements", {"elements": [{"value": 1}]}),
             ("POST", "/v1/queues/orders/subscribers", {"name": "s", "start": "beginning"}),
+            ("POST", "/v1/queues/orders/groups", {"name": "g"}),
             ("POST", "/queues", {"name": "orders"})]  # fmt: skip
     for method, path, document in made:
         assert requests.request(method, http + path, json=document, timeout=20).ok
@@ -63,8 +64,8 @@ def test_no_request_that_the_schema_allows_or_forbids_fails_the_server(http: str
 
 
 def try_case(name: str, statuses: Counter[int], case: Any) -> None:
-    """One request; half of them are about a queue and a subscriber that are there."""
-    there = {"queue": "orders", "subscriber": "s"}
+    """One request; half of them are about a queue, a subscriber, a group and a task that are there."""
+    there = {"queue": "orders", "subscriber": "s", "group": "g", "task": "0", "message": "1"}
     if case.path_parameters and "delete" not in name and len(repr(case.body)) % 2:
         case.path_parameters |= {key: value for key, value in there.items() if key in case.path_parameters}
     for place in (case.query, case.body):
