@@ -46,9 +46,8 @@ export function Elements({ queue, content, figures, place, moveTo, push }) {
         ${next > here.first ? "The queue ends before this place." : "What is pushed appears here."}<//>`} />`;
   };
   return html`<div class=${chosen ? "split" : ""}>
-    <${Panel} title="Elements" flush note=${live && tail && tail.skipped ? `${whole(tail.skipped)} passed over: too quick to show` : ""}
+    <${Panel} title="Elements" flush note=${fresh > 0 ? html`<button type="button" class="more" onClick=${renew}>Show ${whole(fresh)} new</button>` : live && tail && tail.skipped ? `${whole(tail.skipped)} passed over: too quick to show` : ""}
       actions=${html`
-        ${fresh > 0 && html`<${Button} kind="quiet" onClick=${renew}>Show ${whole(fresh)} new<//>`}
         <${Button} kind=${live ? "main" : ""} aria-pressed=${live} onClick=${() => turn(!live)}><${Icon} name=${live ? "pause" : "play"} />${live ? "Live" : "Follow live"}<//>
         <${Button} onClick=${() => setExporting(true)} disabled=${listed.length === 0}><${Icon} name="down" />Export<//>`}>
       <${Finder} sought=${sought} onSeek=${(wanted) => { setLive(false); seek(wanted); }} onJump=${(text) => { setLive(false); seek(null); moveTo(startingPoint(text)); }} />
