@@ -100,9 +100,10 @@ class JoinedScripts:
 
 
 def join_styles(texts: list[str]) -> str:
-    """Style sheets as one, without comments and indentation."""
+    """Style sheets as one, without comments and without spaces that mean nothing."""
     text = re.sub(r"/\*.*?\*/", "", "\n".join(texts), flags=re.DOTALL)
-    return "\n".join(filter(None, map(str.strip, text.splitlines()))) + "\n"
+    text = re.sub(r"\s*([{};,])\s*|(:) ", r"\1\2", text).replace(";}", "}")
+    return text.replace("}", "}\n")
 
 
 def _resolve(base: str, target: str) -> str:

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, R
 
 Theme = Literal["light", "dark"]
 
-WIDE, NARROW = 1440, 400
+WIDEST, WIDE, NARROW = 2560, 1440, 400
 _NAMES = ("chromium-headless-shell", "chromium", "google-chrome")
 _FLAGS = (
     "--no-sandbox",  # containers run as root

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jjq.console.files import HOME, PREFIX, console_files
-from jjq.console.join import JoinedScripts, ModuleError
+from jjq.console.join import JoinedScripts, ModuleError, join_styles
 from tests.jjq.http.asking import Web
 
 CONSOLE = Path(__file__).parents[3] / "jjq" / "console"
@@ -67,7 +67,7 @@ def test_every_source_is_served_once_and_nothing_else() -> None:
     assert sorted(names) == sorted(exported)
     for name, text in SOURCES.items():
         if name.endswith(".css"):
-            assert text.rstrip().splitlines()[-1].strip() in known["style.css"], name
+            assert join_styles([text]).strip() in known["style.css"], name
 
 
 # Joining -------------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 import { html, useMemo, useState } from "../vendor/preact.js";
 import { all, at, post } from "../core/api.js";
 import { count, whole } from "../core/format.js";
-import { useEvery, useLoad } from "../core/load.js";
+import { useLive } from "../core/live.js";
+import { useLoad } from "../core/load.js";
 import { go, to } from "../core/route.js";
 import { Badge, Button, Empty, Loaded, Page, Panel, Search } from "../parts/base.js";
 import { Dialog } from "../parts/dialog.js";
@@ -11,7 +12,7 @@ import { STATES, StateBar } from "../parts/states.js";
 import { Table } from "../parts/table.js";
 import { say } from "../parts/toast.js";
 
-const REFRESH_SECONDS = 5;
+const QUEUES = 30; // whose groups are live at a time
 
 const number = (name) => ({
   id: name, label: name[0].toUpperCase() + name.slice(1), align: "right", width: "88px", from: name === "delayed" || name === "taken" ? "wide" : name === "done" ? "mid" : "",
@@ -31,8 +32,13 @@ export function Groups() {
   const [search, setSearch] = useState("");
   const [making, make] = useState(false);
   const groups = useLoad((signal) => all("v1/groups", "groups", { signal }), []);
-  useEvery(REFRESH_SECONDS, groups.reload, []);
-  const found = useMemo(() => (groups.data || []).filter((group) => group.id.toLowerCase().includes(search.toLowerCase())), [groups.data, search]);
+  const [seen, setSeen] = useState([]);
+  const [live, hear] = useState({});
+  useLive([], ({ queues }) => hear(Object.fromEntries(queues.flatMap((queue) => (queue.groups || []).map((group) => [`${queue.name}/${group.name}`, group])))), seen);
+  const found = useMemo(
+    () => (groups.data || []).filter((group) => group.id.toLowerCase().includes(search.toLowerCase())).map((group) => ({ ...group, ...live[group.id] })),
+    [groups.data, live, search],
+  );
   const button = html`<${Button} kind="main" onClick=${() => make(true)}>New group<//>`;
   return html`<${Page} title="Groups" about="Workers take the elements of a queue as tasks, one worker at a time."
     actions=${html`<${Search} value=${search} onInput=${setSearch} label="Search groups" />${button}`}>
@@ -43,6 +49,7 @@ export function Groups() {
           <//><//>`
         : html`<${Panel} title=${count(found.length, "group")} flush>
             <${Table} label="Groups" columns=${COLUMNS} rows=${found} rowKey=${(group) => group.id} height="calc(100vh - 190px)"
+              seen=${(some) => setSeen([...new Set(some.map((group) => group.queue))].slice(0, QUEUES))}
               empty=${html`<${Empty} title="No group fits">No name has “${search}” in it.<//>`} />
           <//>`}
     <//>

@@ -17,11 +17,12 @@ export function ResultPlot({ result }) {
   const [up, setUp] = useState("");
   const type = result.types[across];
   const bars = !isTime(type) && !isNumber(type);
-  const drawn = up !== "" && rest.includes(Number(up)) ? [Number(up)] : rest.slice(0, bars ? 1 : 6);
+  const chosen = up !== "" && rest.includes(Number(up));
+  const drawn = chosen ? [Number(up)] : rest.slice(0, bars ? 1 : 6);
   return html`
     <div class="fields">
       <${Select} label="Across" value=${String(across)} options=${places.map((n) => [String(n), result.columns[n]])} onInput=${(n) => setAcross(Number(n))} />
-      <${Select} label="Up" value=${up} options=${[...(bars ? [] : [["", "all numbers"]]), ...rest.map((n) => [String(n), result.columns[n]])]} onInput=${setUp} />
+      <${Select} label="Up" value=${chosen || bars ? String(drawn[0]) : ""} options=${[...(bars ? [] : [["", "all numbers"]]), ...rest.map((n) => [String(n), result.columns[n]])]} onInput=${setUp} />
     </div>
     ${drawn.length === 0 ? html`<p class="dim">There is no other number to draw.</p>`
       : bars ? html`<${Bars} result=${result} across=${across} up=${drawn[0]} />` : html`<${Lines} result=${result} across=${across} drawn=${drawn} time=${isTime(type)} />`}`;

@@ -74,8 +74,8 @@ function remember(id, time, { lag, lag_seconds }) {
 }
 
 const COLUMNS = [
-  { id: "name", label: "Name", width: "24%", sort: (row) => row.name, cell: (row) => html`<button type="button" class="link" title=${row.name}>${row.name}</button>` },
-  { id: "queue", label: "Queue", width: "22%", sort: (row) => row.queue, cell: (row) => html`<a href=${to("queues", row.queue)} onClick=${(event) => event.stopPropagation()}>${row.queue}</a>` },
+  { id: "name", label: "Name", width: "22%", sort: (row) => row.name, cell: (row) => html`<button type="button" class="link" title=${row.name}>${row.name}</button>` },
+  { id: "queue", label: "Queue", width: "20%", sort: (row) => row.queue, cell: (row) => html`<a href=${to("queues", row.queue)} onClick=${(event) => event.stopPropagation()}>${row.queue}</a>` },
   { id: "state", label: "State", width: "80px", from: "mid", sort: (row) => row.asleep, cell: (row) => (row.asleep ? html`<${Badge}>asleep<//>` : html`<${Badge} tone="good">awake<//>`) },
   { id: "lag", label: "Behind", align: "right", sort: (row) => row.lag, cell: (row) => html`${whole(row.lag)} <span class="dim">el.</span>` },
   { id: "seconds", label: "Time behind", align: "right", sort: (row) => row.lag_seconds, cell: (row) => span(row.lag_seconds) },

@@ -72,7 +72,7 @@ function Life({ pushed, found }) {
   const lasted = Object.entries(sums).map(([state, seconds]) => `${span(seconds)} ${state}`).join(", ");
   return html`
     <div class="state-bar tall" role="img" aria-label=${lasted}>${parts.filter((part) => part.seconds > 0).map((part) =>
-      html`<span class=${part.state} style=${{ flexGrow: part.seconds }} title=${`${span(part.seconds)} ${part.state}`}></span>`)}</div>
+      html`<span class=${part.state} style=${{ flexGrow: part.seconds * 1000 }} title=${`${span(part.seconds)} ${part.state}`}></span>`)}</div>
     <p class="note lasted">${Object.entries(sums).map(([state, seconds]) => html`<span><${State} name=${state} /> ${span(seconds)}</span>`)}</p>
     ${found.earlier > 0 && html`<p class="note">${count(found.earlier, "earlier step")} left out.</p>`}
     <ol class="life">${steps.map((step, n) => html`<li class=${step.state}>

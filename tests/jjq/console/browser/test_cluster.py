@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.jjq.console.browser.conftest import Visit
 from tests.jjq.console.browser.stage import QUEUES, Stage, staged_cluster
@@ -69,3 +70,30 @@ def test_a_node_is_drained_after_a_dry_run_and_a_question(node: Stage, visit: Vi
     console.sees("draining", inside=console.region("node-2"))
     console.region("node-2").get_by_role("button", name="End draining").click()
     console.sees("node-2 takes new queues again.")
+
+
+def test_a_take_over_says_what_is_lost_before_it_is_confirmed(node: Stage, visit: Visit) -> None:
+    """A node that is dead for the page alone: to wait for a real death takes a lease and a half."""
+    asked: list[dict[str, Any]] = []
+
+    def dead(route: Route) -> None:
+        nodes = route.fetch().json()["nodes"]
+        route.fulfill(
+            json={"nodes": [{**each, "alive": each["alive"] and each["id"] != "node-2"} for each in nodes]}
+        )
+
+    def take_over(route: Route) -> None:
+        asked.append(route.request.post_data_json)
+        lost = [{"queue": QUEUES[0], "first_offset": 1200}]
+        route.fulfill(json={"queues": [QUEUES[0], QUEUES[1]], "lost": lost})
+
+    console = visit(node)
+    console.page.route("**/v1/nodes", dead)
+    console.page.route("**/v1/nodes/node-2/take-over", take_over)
+    console.open("/cluster", "Cluster")
+    console.region("node-2").get_by_role("button", name="Take over its queues").click()
+    console.sees(f"{QUEUES[0]} from offset 1,200 on", inside=console.dialog())
+    assert [each["dry_run"] for each in asked] == [True]
+    console.confirm("Take over", "node-2")
+    console.sees("2 queues taken over.")
+    assert asked[1:] == [{"dry_run": False, "accept_loss": True}]

@@ -136,6 +136,18 @@ def test_a_task_has_a_life_and_verbs(stage: Stage, visit: Visit) -> None:
     expect(life.last).to_have_text("Deleted")
 
 
+def test_the_bar_of_a_short_life_is_full(stage: Stage, visit: Visit) -> None:
+    stage.ask("PUT", "queues/short", {"content": "json"})
+    stage.ask("POST", "queues/short/groups", {"name": "work"})
+    stage.push("short", {"value": 1})
+    stage.ask("POST", "queues/short/groups/work/take", {"session": "s"})
+    stage.ask("POST", "queues/short/groups/work/ack", {"tasks": [{"id": 0, "attempt": 1}], "session": "s"})
+    console = visit(stage).open("/groups/short/work/tasks/0", "Task 0")
+    bar = console.page.locator(".state-bar.tall")
+    empty = "bar => bar.getBoundingClientRect().right - bar.lastChild.getBoundingClientRect().right"
+    assert abs(bar.evaluate(empty)) < 1
+
+
 def test_the_queue_at_a_time_and_what_changed(stage: Stage, visit: Visit) -> None:
     path = make_group(stage, "past", take=3)
     done = {"tasks": [{"id": 0, "attempt": 1}], "session": "s"}

@@ -113,6 +113,22 @@ def test_new_elements_are_followed(stage: Stage, visit: Visit) -> None:
     expect(console.rows(ELEMENTS)).to_have_count(4)
 
 
+def test_whoever_reads_old_elements_can_go_to_the_newest_and_follow(stage: Stage, visit: Visit) -> None:
+    console = visit(stage).open(make_queue(stage, "behind", 120), "behind")
+    first = console.rows(ELEMENTS).first
+    pages = console.page.get_by_role("navigation", name="Pages")
+    stage.push("behind", order(120))
+    console.sees("Show 1 new")
+    pages.get_by_role("button", name="Newest").click()
+    expect(first).to_contain_text("120")
+    pages.get_by_role("button", name="Older").click()
+    expect(first).to_contain_text("70")
+    console.press("Follow live")
+    expect(first).to_contain_text("120")
+    stage.push("behind", {"value": {"new": "just came"}})
+    expect(first).to_contain_text("just came")
+
+
 def test_blocks_tell_what_they_are(stage: Stage, visit: Visit) -> None:
     make_queue(stage, "blocks", 20)
     stage.ask("POST", "queues/blocks/seal")
@@ -154,7 +170,7 @@ def test_a_subscriber_is_made_moved_put_to_sleep_and_deleted(stage: Stage, visit
     console.sees("18 elements", inside=console.page.locator(".element"))
     console.press("Move…")
     field(console, "To").select_option("beginning")
-    console.sees("12 elements that it has passed come again.", inside=console.dialog())
+    console.sees("It reads 12 elements again.", inside=console.dialog())
     console.confirm("Move to offset 0")
     path = "queues/read/subscribers/reader"
     assert stage.ask("GET", path)["offset"] == 0

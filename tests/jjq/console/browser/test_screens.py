@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests.jjq.console.browser.conftest import Visit
 from tests.jjq.console.browser.stage import IMAGE, SCRIPT, Stage
-from tests.servers.browser import NARROW, WIDE, Theme
+from tests.servers.browser import NARROW, WIDE, WIDEST, Theme
 
 pytestmark = pytest.mark.xdist_group("console")
 
@@ -36,7 +36,12 @@ SCREENS = {
 
 @pytest.mark.parametrize(
     ("width", "theme", "judged"),
-    [(WIDE, "light", ALL), (WIDE, "dark", ()), (NARROW, "light", ()), (NARROW, "dark", ("color-contrast",))],
+    [
+        (WIDE, "light", ALL),
+        (WIDEST, "dark", ()),
+        (NARROW, "light", ()),
+        (NARROW, "dark", ("color-contrast",)),
+    ],
 )
 def test_every_screen(
     stage: Stage, visit: Visit, width: int, theme: Theme, judged: tuple[str, ...] | None
@@ -45,6 +50,8 @@ def test_every_screen(
     for path, title in SCREENS.items():
         console.open(path, title)
         console.check_width()
+        here = console.page.locator(".menu nav a[aria-current]")
+        assert here.evaluate("link => link.getBoundingClientRect().right") <= width, f"the menu hides {path}"
         if judged != ():
             console.check_access(judged)
 

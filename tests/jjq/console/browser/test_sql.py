@@ -54,6 +54,9 @@ def test_rows_as_a_table_a_plot_and_files(console: Console) -> None:
     assert [row["item"] for row in rows] == sorted(row["item"] for row in rows)
     console.press("Plot")
     expect(console.page.locator(".bars li")).to_have_count(7)
+    assert (
+        console.page.get_by_label("Up", exact=True).evaluate("box => box.selectedOptions[0].text") == "orders"
+    )
     console.choose("Across", "1")
     expect(console.page.get_by_role("img", name="revenue by orders")).to_be_visible()
     console.check_access()

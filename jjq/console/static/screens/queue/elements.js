@@ -21,17 +21,21 @@ export function Elements({ queue, content, figures, place, moveTo, push }) {
   const [found, setFound] = useState([]);
   const [exporting, setExporting] = useState(false);
   const shown = usePage(queue, place);
-  const tail = useTail(queue, live && !sought, figures, shown.data);
+  const tail = useTail(queue, live && !sought, figures, shown.loading ? undefined : shown.data);
   const rows = live && tail ? tail.rows : shown.data ? shown.data.rows : [];
   const listed = sought ? found : rows;
   const here = shown.data;
   const next = figures ? figures.next_offset : here ? here.next : 0;
-  const turn = (on) => {
-    setLive(on);
-    seek(null);
+  const renew = () => {
     moveTo("");
     shown.reload();
   };
+  const turn = (on) => {
+    setLive(on);
+    seek(null);
+    renew();
+  };
+  const fresh = here && !live && !sought && !place ? next - here.next : 0;
   const body = () => {
     if (sought) return html`<${Found} key=${JSON.stringify(sought)} queue=${queue} content=${content} sought=${sought} next=${next} chosen=${chosen} onChoose=${choose} columns=${COLUMNS} onRows=${setFound} />`;
     if (shown.error) return html`<${Failure} error=${shown.error} retry=${shown.reload} />`;
@@ -42,13 +46,13 @@ export function Elements({ queue, content, figures, place, moveTo, push }) {
         ${next > here.first ? "The queue ends before this place." : "What is pushed appears here."}<//>`} />`;
   };
   return html`<div class=${chosen ? "split" : ""}>
-    <${Panel} title="Elements" flush note=${live && tail && tail.skipped ? `${whole(tail.skipped)} passed over: too quick to show` : ""}
+    <${Panel} title="Elements" flush note=${fresh > 0 ? html`<button type="button" class="more" onClick=${renew}>Show ${whole(fresh)} new</button>` : live && tail && tail.skipped ? `${whole(tail.skipped)} passed over: too quick to show` : ""}
       actions=${html`
         <${Button} kind=${live ? "main" : ""} aria-pressed=${live} onClick=${() => turn(!live)}><${Icon} name=${live ? "pause" : "play"} />${live ? "Live" : "Follow live"}<//>
         <${Button} onClick=${() => setExporting(true)} disabled=${listed.length === 0}><${Icon} name="down" />Export<//>`}>
       <${Finder} sought=${sought} onSeek=${(wanted) => { setLive(false); seek(wanted); }} onJump=${(text) => { setLive(false); seek(null); moveTo(startingPoint(text)); }} />
       ${body()}
-      ${!sought && !live && here && html`<${Pages} here=${here} next=${next} moveTo=${moveTo} />`}
+      ${!sought && !live && here && html`<${Pages} here=${here} next=${next} moveTo=${moveTo} renew=${renew} />`}
     <//>
     ${chosen && html`<${Beside} title=${`Element ${whole(chosen.offset)}`} View=${ElementView} queue=${queue} content=${content} element=${chosen} onClose=${() => choose(null)} />`}
     ${exporting && html`<${Export} queue=${queue} content=${content} rows=${listed} onClose=${() => setExporting(false)} />`}
@@ -72,7 +76,7 @@ function usePage(queue, place) {
 function useTail(queue, on, figures, start) {
   const [tail, set] = useState(null);
   const busy = useRef(false);
-  useEffect(() => set(on && start ? { rows: start.rows, skipped: 0 } : null), [on, queue]);
+  useEffect(() => set(on && start ? { rows: start.rows, skipped: 0 } : null), [on, queue, !start]);
   useEffect(() => {
     const known = tail && (tail.rows.length ? tail.rows[0].offset + 1 : 0);
     if (!on || !tail || !figures || busy.current || figures.next_offset <= known) return;
@@ -86,13 +90,13 @@ function useTail(queue, on, figures, start) {
   return tail;
 }
 
-function Pages({ here, next, moveTo }) {
+function Pages({ here, next, moveTo, renew }) {
   const { rows, first } = here;
   const [top, bottom] = rows.length ? [rows[0].offset, rows[rows.length - 1].offset] : [next - 1, next];
   const older = () => moveTo(`page:${Math.max(first, bottom - PAGE)}`);
-  const newer = () => moveTo(top + 1 + PAGE >= next ? "" : `page:${top + 1}`);
+  const newer = () => (top + 1 + PAGE >= next ? renew() : moveTo(`page:${top + 1}`));
   return html`<nav class="pages" aria-label="Pages">
-    <${Button} kind="quiet" disabled=${top + 1 >= next} onClick=${() => moveTo("")}>Newest<//>
+    <${Button} kind="quiet" disabled=${top + 1 >= next} onClick=${renew}>Newest<//>
     <${Button} kind="quiet" disabled=${top + 1 >= next} onClick=${newer}><${Icon} name="older" />Newer<//>
     <span class="dim">${rows.length ? `${whole(top)} to ${whole(bottom)}` : "nothing"} of ${count(next - first, "element")}</span>
     <${Button} kind="quiet" disabled=${bottom <= first} onClick=${older}>Older<${Icon} name="newer" /><//>

@@ -57,7 +57,7 @@ export function Settings({ queue, onClose, onDone }) {
     <${Form} submit=${submit} verb="Save" onCancel=${onClose}>
       <${Blocks} size=${size} setSize=${setSize} age=${age} setAge=${setAge} hint="empty: as it is" />
     <//>
-    <p class="dim small">id ${queue.id}, created ${time(queue.created)}, values are ${queue.content}</p>
+    <p class="note under">id ${queue.id}, created ${time(queue.created)}, values are ${queue.content}</p>
   <//>`;
 }
 

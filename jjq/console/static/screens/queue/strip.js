@@ -24,12 +24,13 @@ export function Strip({ queue, figures, moveTo, actions }) {
   const blocks = grown(load.data ? load.data.blocks : [], figures);
   const block = picked !== null && blocks.find((each) => each.id === picked);
   const first = blocks.length ? blocks[0].first_offset : figures.first_offset;
-  const older = () => setFrom(Math.max(figures.first_offset, first - (figures.next_offset - first || 1)));
+  const last = blocks.length ? blocks[blocks.length - 1].last_offset : first;
+  const older = () => setFrom(Math.max(figures.first_offset, 2 * first - last - 1));
   return html`<${Panel} title="Blocks" note=${figures.next_offset > figures.first_offset ? `${percent(share(figures))} of the elements in history` : "nothing yet"} actions=${html`
       <${Button} kind="small" disabled=${first <= figures.first_offset} onClick=${older}><${Icon} name="older" />Older<//>
       <${Button} kind="small" disabled=${from === null} onClick=${() => setFrom(null)}>Newest<${Icon} name="newer" /><//>
       ${actions}`}>
-    <${Whole} figures=${figures} first=${first} last=${blocks.length ? blocks[blocks.length - 1].last_offset : first} onMove=${setFrom} />
+    <${Whole} figures=${figures} first=${first} last=${last} onMove=${setFrom} />
     ${load.error && html`<${Failure} error=${load.error} retry=${load.reload} />`}
     <div class="strip" role="group" aria-label="Blocks, oldest first">
       ${blocks.map((each) => html`<button type="button" key=${each.id} class=${`block ${each.kind} ${each.loaded ? "loaded" : ""} ${each.count ? "" : "empty"}`} style=${{ flexGrow: Math.sqrt(each.count + 1) }}

@@ -1,6 +1,6 @@
 // A starting point as people choose it, and what the server makes of it before anything is done.
 import { html, useEffect, useState } from "../../vendor/preact.js";
-import { span, time, whole } from "../../core/format.js";
+import { count, time, whole } from "../../core/format.js";
 import { useLoad } from "../../core/load.js";
 import { Refused, Select, Text } from "../../parts/form.js";
 
@@ -39,16 +39,14 @@ export function usePlan(start, ask) {
 
 export function Plan({ plan, was }) {
   if (plan.error) return html`<${Refused} error=${plan.error} />`;
-  if (!plan.data) return html`<div class="plan dim" role="status">${plan.loading ? "Asking where that is…" : "Choose a place."}</div>`;
+  if (!plan.data) return html`<div class="plan dim" role="status">${plan.loading ? "Asking where that is…" : "Nothing is chosen yet."}</div>`;
   const { offset, lag, resolved } = plan.data;
   const step = was === undefined ? 0 : offset - was;
   return html`<div class="plan" role="status">
     <p>It would stand at offset <b>${whole(offset)}</b>${resolved && resolved.timestamp ? `, pushed ${time(resolved.timestamp)}` : ", where the next element will be"}.</p>
     ${was !== undefined && html`<p>${step === 0 ? "That is where it is now." : step < 0
-      ? `${whole(-step)} elements that it has passed come again.`
-      : `${whole(step)} elements that it has not seen are passed over.`}</p>`}
-    <p class="dim">${whole(resolved ? resolved.next_offset - offset : lag)} elements would lie ahead of it${resolved ? ` (rule: ${resolved.rule})` : ""}.</p>
+      ? `It reads ${count(-step, "element")} again.`
+      : `It passes over ${count(step, "element")} that it has not seen.`}</p>`}
+    <p class="dim">${count(resolved ? resolved.next_offset - offset : lag, "element")} would lie ahead of it${resolved ? ` (rule: ${resolved.rule})` : ""}.</p>
   </div>`;
 }
-
-export const behind = (figures) => (figures.lag ? `${whole(figures.lag)} elements, ${span(figures.lag_seconds)}` : "nothing");
