@@ -41,11 +41,12 @@ from jjq.limits import (
 )
 from jjq.remote.contact import describe, obstacle
 from jjq.remote.settings import RemoteSettings, split_targets
-from jjq.wire.services import JJQ, READING
+from jjq.wire.services import READING, SOCKET_SERVICES
 from jjq.wire.status import status_in
 
 if TYPE_CHECKING:
-    from jjq.remote.call_socket import ClientSocket, SocketFinder, SocketStream
+    from jjq.remote.call_socket import ClientSocket, SocketStream
+    from jjq.remote.socket_finder import SocketFinder
 
 Unary = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
 ServerStream = grpc.aio.UnaryStreamMultiCallable[bytes, bytes]
@@ -94,8 +95,8 @@ class Lane:
         self.target = target
         self.strict = settings.transport == "websocket"
         self._sockets: SocketFinder | None = None
-        if settings.transport != "grpc" and settings.service == JJQ:
-            from jjq.remote.call_socket import SocketFinder  # with the library of WebSockets
+        if settings.transport != "grpc" and settings.service in SOCKET_SERVICES:
+            from jjq.remote.socket_finder import SocketFinder  # with the library of WebSockets
 
             self._sockets = SocketFinder(target, settings, self._ask, clock)
         self.streams = 0
