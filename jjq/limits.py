@@ -259,6 +259,10 @@ WEBSOCKET_HEAD_BYTES: Final = 128  # of a call before its request, at most, as o
 WEBSOCKET_REQUEST_BYTES_MAX: Final = (
     WEBSOCKET_FRAME_BYTES_MAX - WEBSOCKET_HEAD_BYTES
 )  # our client sends larger ones over gRPC
+QUICK_BYTES_MAX: Final = 64 * KIB  # of a request that a blocking client sends in the calling thread
+QUICK_IDLE_SECONDS: Final = (
+    15.0  # its connection is not used again after so long: the server may have asked for it
+)
 WEBSOCKET_SILENCE_SECONDS: Final = 5.0  # of nothing at all, and a call without an answer: our client hangs up
 WEBSOCKET_REPLY_BYTES_MAX: Final = 17 * MIB  # that our client takes in one frame
 WEBSOCKET_LEAVE_SECONDS: Final = 1.0  # for a client to say that it makes no more calls, when the server stops
@@ -295,6 +299,7 @@ check(
 check(CONNECT_WANTED_MAX <= CONNECT_WANTED_TOTAL_MAX, "notices contradict")
 check(WEBSOCKETS_MAX < HTTP_CONNECTIONS_MAX, "WebSockets would leave no room for requests")
 check(WEBSOCKET_FRAME_BYTES_MAX <= WEBSOCKET_MESSAGE_BYTES_MAX, "a frame would be larger than its message")
+check(QUICK_IDLE_SECONDS < WEBSOCKET_PING_SECONDS, "pings of a server would have no answer")
 check(WEBSOCKET_PONG_SECONDS <= WEBSOCKET_PING_SECONDS, "a client would be asked twice")
 check(WEBSOCKET_MESSAGE_BYTES_MAX < WEBSOCKET_CALL_BYTES_MAX, "one request must fit")
 check(MESSAGE_BYTES_MAX < WEBSOCKET_REPLY_BYTES_MAX, "our own clients would refuse a reply")

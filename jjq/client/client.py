@@ -211,19 +211,11 @@ class AsyncClient(GroupClient, QueueAdministration):
         tasks, for worker groups: one for all values, or a list. If a group has as many tasks as it may, the push waits
         for room for up to `timeout` seconds.
         """
-        payload = to_payload(values, keys, headers)
+        payload = with_options(
+            to_payload(values, keys, headers), {"delay": delay, "ttl": ttl, "ttr": ttr, "priority": priority}
+        )
         return await self._store.append(
-            Push(
-                text("queue", queue),
-                with_options(payload, {"delay": delay, "ttl": ttl, "ttr": ttr, "priority": priority}),
-                producer=None if producer is None else text("producer", producer),
-                sequence=None if sequence is None else whole("sequence", sequence),
-                expected_offset=None
-                if expected_offset is None
-                else whole("expected_offset", expected_offset),
-                stage=check_stage(stage),
-                timeout=waiting_time("timeout", timeout),
-            )
+            make_push(queue, payload, producer, sequence, expected_offset, stage, timeout)
         )
 
     async def pop(self, subscriber: Sub, max: int = 1, wait: float = 0.0) -> list[Element]:
@@ -367,3 +359,24 @@ class AsyncClient(GroupClient, QueueAdministration):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def make_push(
+    queue: str,
+    payload: pa.RecordBatch,
+    producer: str | None,
+    sequence: int | None,
+    expected_offset: int | None,
+    stage: Stage,
+    timeout: float,
+) -> Push:
+    """A push of what a caller gave, once it is found to be of the right kind."""
+    return Push(
+        text("queue", queue),
+        payload,
+        producer=None if producer is None else text("producer", producer),
+        sequence=None if sequence is None else whole("sequence", sequence),
+        expected_offset=None if expected_offset is None else whole("expected_offset", expected_offset),
+        stage=check_stage(stage),
+        timeout=waiting_time("timeout", timeout),
+    )

@@ -6,6 +6,7 @@
     settings         time-outs, TLS, limits
     channels         addresses, connections, and which server owns which queue
     call_socket      single calls and subscriptions over a WebSocket, where a server has one
+    thread/          the same for a client that blocks, in the thread that calls
     socket_finder    finds out whether it has, and connects
     contact          why a server cannot be reached, found out at first contact
     retry            calls with one reply; which errors allow another attempt, and when

@@ -51,6 +51,7 @@ class ClientSocket(WSListener):
     def __init__(self, response: WSUpgradeResponse) -> None:
         self.instance: str = response.headers.get(INSTANCE, "")
         self.usable = False
+        self.left: Callable[[], None] | None = None  # is called when it is usable no more
         self._transport: WSTransport | None = None
         self._number = 0
         self._asked: dict[int, _Asked] = {}  # calls that have no reply yet
@@ -182,6 +183,8 @@ class ClientSocket(WSListener):
             if self.usable and self._transport is not None:
                 self.usable = False
                 self._transport.send(_BINARY, head(FrameKind.GOAWAY, 0))
+                if self.left is not None:
+                    self.left()
         else:
             stream = self._streams.get(number)
             if stream is not None:
@@ -191,6 +194,8 @@ class ClientSocket(WSListener):
         self.usable = False
         self._transport = None
         self._writable.set()
+        if self.left is not None:
+            self.left()
         for number in list(self._asked):
             asked = self._forget(number)
             if asked is not None:

@@ -47,6 +47,7 @@ from jjq.wire.status import status_in
 if TYPE_CHECKING:
     from jjq.remote.call_socket import ClientSocket, SocketStream
     from jjq.remote.socket_finder import SocketFinder
+    from jjq.remote.thread.thread_socket import SocketPlace
 
 Unary = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
 ServerStream = grpc.aio.UnaryStreamMultiCallable[bytes, bytes]
@@ -112,6 +113,10 @@ class Lane:
     def socket(self) -> ClientSocket | None:
         """The WebSocket beside this connection, for single calls and subscriptions; None: there is none now."""
         return None if self._sockets is None else self._sockets.find()
+
+    def socket_place(self, left: Callable[[], None]) -> SocketPlace | None:
+        """Where it leads, if it stands, for those who make one of their own; `left` is called when it ends."""
+        return None if self._sockets is None else self._sockets.place(left)
 
     async def call(self, method: str, request: bytes, seconds: float) -> bytes:
         """A call with one reply, over the socket if there is one; large requests go over gRPC."""
@@ -291,6 +296,11 @@ class Link:
         target = self.target(queue)
         lanes = self._lanes.get(target)
         return lanes[0] if lanes else self._add(target)
+
+    def socket_place(self, queue: str, left: Callable[[], None]) -> SocketPlace | None:
+        """Where the WebSocket for a queue leads, if one stands; from any thread."""
+        lanes = self._lanes.get(self.target(queue))
+        return lanes[0].socket_place(left) if lanes and not self.closed else None
 
     @contextmanager
     def stream(self, queue: str = "", target: str | None = None) -> Iterator[Lane]:

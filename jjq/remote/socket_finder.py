@@ -30,6 +30,7 @@ from jjq.limits import (
 )
 from jjq.remote.call_socket import ClientSocket
 from jjq.remote.settings import RemoteSettings
+from jjq.remote.thread.thread_socket import SocketPlace
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.batches import parse
 from jjq.wire.call_frames import PATH, PEER_PATH
@@ -56,6 +57,7 @@ class SocketFinder:
         self._ask = ask
         self._clock = clock
         self._socket: ClientSocket | None = None
+        self._place: SocketPlace | None = None  # where it leads
         self._trying: asyncio.Task[None] | None = None
         self._attempt: object | None = None  # the one under way
         self._ending: asyncio.Task[None] | None = None  # of the socket
@@ -71,6 +73,14 @@ class SocketFinder:
         if self._trying is None and self._clock.monotonic() >= self._again:
             self._trying = asyncio.create_task(self._try(), name="jjq-websocket")
         return None
+
+    def place(self, left: Callable[[], None]) -> SocketPlace | None:
+        """Where the socket leads, if there is one; `left` is called when it ends. From any thread."""
+        socket = self._socket
+        if socket is None or not socket.usable:
+            return None
+        socket.left = left
+        return self._place
 
     async def wait(self, seconds: float) -> ClientSocket:
         """The socket, or `Unavailable`: nothing was sent."""
@@ -109,6 +119,7 @@ class SocketFinder:
         host = f"[{self._host}]" if ":" in self._host else self._host
         tls, key = self._settings.tls, self._settings.key
         attempt = self._attempt = object()
+        context = None if tls is None else tls.context()
 
         def accept(_request: WSUpgradeRequest, response: WSUpgradeResponse) -> ClientSocket:
             if self._attempt is not attempt:  # given up meanwhile: picows hangs up
@@ -118,7 +129,7 @@ class SocketFinder:
         transport, made = await ws_connect(
             accept,
             f"{'ws' if tls is None else 'wss'}://{host}:{port}{PATHS[self._service]}",
-            ssl_context=None if tls is None else tls.context(),
+            ssl_context=context,
             websocket_handshake_timeout=CONNECT_SECONDS,
             logger_name=_QUIET,
             enable_auto_ping=True,
@@ -129,6 +140,7 @@ class SocketFinder:
             max_redirects=0,
         )
         self._ending = asyncio.create_task(_until_closed(transport), name="jjq-websocket-end")
+        self._place = SocketPlace(self._host, port, instance, context, key)
         self._socket = cast("ClientSocket", made)
         if self._socket.instance != instance:
             self._socket.close()
