@@ -84,6 +84,8 @@ def running(folder: Path, s3: S3Server, journal: str, names: tuple[str, ...]) ->
         s3.endpoint,
         "--s3-region",
         s3.region,
+        "--http-listen",
+        "127.0.0.1:0",
     )
     with ExitStack() as stack:
         made = {}

@@ -1,7 +1,8 @@
 """jjq for ordinary programs: the verbs of client.py, called on an event loop in the background.
 
 Not a second implementation: every verb below is the asynchronous one, run by the portal, with the
-same arguments and the same documentation. Any number of threads may use one client.
+same arguments and the same documentation. Any number of threads may use one client. The first attempt of a push, a pop
+or a peek is made in the calling thread, where a server has WebSockets (jjq/remote/thread).
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ import pyarrow as pa
 
 from coldstore.objects.settings import S3Settings
 from coldstore.shared.batch import Element, elements
-from coldstore.shared.errors import JjqError
-from hotstore.port import Receipt, Stage
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.errors import JjqError, Unavailable
+from coldstore.shared.push import Push
+from hotstore.port import Popped, Receipt, Stage
 from hotstore.settings import HotSettings
 from jjq import aio
+from jjq.arguments import number, subscriber_id, whole
 from jjq.client import client
 from jjq.client.batcher import Headers as ElementHeaders
 from jjq.client.batcher import Value
@@ -28,14 +32,16 @@ from jjq.client.blocking_results import Replay, SqlResult, Worker
 from jjq.client.client import Sub
 from jjq.client.groups.push_options import Priority, Seconds, with_options
 from jjq.client.loop_thread import Portal, portal
-from jjq.client.payload import Headers, Keys, ListedPayload, to_payload
+from jjq.client.payload import Headers, Keys, to_payload
 from jjq.client.producer import AsyncProducer
 from jjq.client.push_future import PushFuture
 from jjq.client.subscription import AsyncSubscription
 from jjq.limits import CALL_SECONDS, PORT
 
 if TYPE_CHECKING:
+    from jjq.client.resumable_pop import PopTurn
     from jjq.remote.settings import ClientTls
+    from jjq.remote.thread.quick_calls import QuickCalls
 
 __all__ = ["Client", "Producer", "Replay", "SqlResult", "Subscription", "Worker", "connect", "open"]
 
@@ -170,13 +176,30 @@ def _documented_as(verb: Callable[..., Any]) -> Callable[[F], F]:
     return document
 
 
+async def _append(made: client.AsyncClient, push: Push) -> Receipt:
+    return await made._store.append(push)
+
+
+async def _pop(made: client.AsyncClient, subscriber: str, rows: int, wait: float) -> Popped:
+    return await made._pops.pop(subscriber, rows, wait)
+
+
+async def _go_on(made: client.AsyncClient, turn: PopTurn, rows: int, wait: float) -> Popped:
+    return await made._pops.go_on(turn, rows, wait)
+
+
+async def _peek(made: client.AsyncClient, subscriber: str, rows: int, wait: float) -> Popped:
+    return await made._store.peek(subscriber, rows, wait)
+
+
 class Client:
     """The verbs of jjq. Close it, or use it as a context manager; at the latest it closes at exit."""
 
-    def __init__(self, made: client.AsyncClient, runs_on: Portal) -> None:
+    def __init__(self, made: client.AsyncClient, runs_on: Portal, quick: QuickCalls | None = None) -> None:
         self._client = made
         self._portal = runs_on
         made._use_blocking(runs_on)
+        self._quick_calls = quick
         runs_on.on_exit(self, self.close)
 
     create_queue = _blocking(client.AsyncClient.create_queue)
@@ -196,9 +219,11 @@ class Client:
     seek = _blocking(client.AsyncClient.seek)
     sleep = _blocking(client.AsyncClient.sleep)
     wakeup = _blocking(client.AsyncClient.wakeup)
-    pop_batch = _blocking(client.AsyncClient.pop_batch)
-    peek_batch = _blocking(client.AsyncClient.peek_batch)
-    _push = _blocking(client.AsyncClient.push)
+    _append = _blocking(_append)
+    _pop = _blocking(_pop)
+    _go_on = _blocking(_go_on)
+    _peek = _blocking(_peek)
+    _store_apart = _blocking(client.AsyncClient._stored_apart)
     push_file = _blocking(client.AsyncClient.push_file)
     push_reference = _blocking(client.AsyncClient.push_reference)
     create_group = _blocking(client.AsyncClient.create_group)
@@ -247,11 +272,13 @@ class Client:
         timeout: float = 0.0,
     ) -> Receipt:
         options = {"delay": delay, "ttl": ttl, "ttr": ttr, "priority": priority}
-        payload: Any = with_options(to_payload(values, keys, headers), options)
-        if isinstance(values, list | tuple):
-            payload = ListedPayload(payload)
-        identity = {"producer": producer, "sequence": sequence, "expected_offset": expected_offset}
-        return self._push(queue, payload, stage=stage, timeout=timeout, **cast("Any", identity))
+        payload = with_options(to_payload(values, keys, headers), options)
+        push = client.make_push(queue, payload, producer, sequence, expected_offset, stage, timeout)
+        if isinstance(values, list | tuple) and self._client._has_large_values(push):
+            return self._append(self._store_apart(push))
+        quick = self._quick
+        receipt = None if quick is None else quick.push(push)
+        return self._append(push) if receipt is None else receipt
 
     @_documented_as(client.AsyncClient.pop)
     def pop(self, subscriber: Sub, max: int = 1, wait: float = 0.0) -> list[Element]:
@@ -260,6 +287,38 @@ class Client:
     @_documented_as(client.AsyncClient.peek)
     def peek(self, subscriber: Sub, max: int = 1, wait: float = 0.0) -> list[Element]:
         return list(elements(self.peek_batch(subscriber, max, wait), self._client._objects_of(subscriber)))
+
+    @_documented_as(client.AsyncClient.pop_batch)
+    def pop_batch(self, subscriber: Sub, max: int = 1_000, wait: float = 0.0) -> pa.RecordBatch:
+        name, rows, seconds = subscriber_id(subscriber), whole("max", max), number("wait", wait)
+        quick, pops = self._quick, self._client._pops
+        turn = None if quick is None else pops.begin(name)
+        if quick is None or turn is None:
+            return self._pop(name, rows, seconds).batch
+        try:
+            popped = quick.pop(name, rows, seconds)
+        except Unavailable:
+            turn.place.unsure = True  # the next attempt asks for the same elements
+            popped = None
+        except BaseException as error:
+            pops.failed(turn, error)
+            raise
+        if popped is None:
+            return self._go_on(turn, rows, seconds).batch
+        pops.done(turn, popped)
+        return popped.batch
+
+    @_documented_as(client.AsyncClient.peek_batch)
+    def peek_batch(self, subscriber: Sub, max: int = 1_000, wait: float = 0.0) -> pa.RecordBatch:
+        name, rows, seconds = subscriber_id(subscriber), whole("max", max), number("wait", wait)
+        quick = self._quick
+        peeked = None if quick is None else quick.peek(name, rows, seconds)
+        return (self._peek(name, rows, seconds) if peeked is None else peeked).batch
+
+    @property
+    def _quick(self) -> QuickCalls | None:
+        """The way to call from this thread, unless it is the event loop's."""
+        return None if self._portal.is_mine else self._quick_calls
 
     producer = _wrapping(client.AsyncClient.producer, Producer)
     subscribe = _wrapping(client.AsyncClient.subscribe, Subscription)
@@ -271,6 +330,8 @@ class Client:
     def close(self) -> None:
         """Flush producers, end subscriptions, close the store. Closing again does nothing."""
         self._portal.forget(self)
+        if self._quick_calls is not None:
+            self._quick_calls.close()
         self._portal.run(self._client.close())
 
     def __enter__(self) -> Self:
@@ -328,4 +389,15 @@ def connect(
     opening = aio.connect(
         servers, timeout=timeout, tls=tls, key=key, transport=transport, object_bytes_min=object_bytes_min
     )
-    return Client(runs_on.run(_made(opening)), runs_on)
+    made = runs_on.run(_made(opening))
+    return Client(made, runs_on, _quick_calls(made, runs_on))
+
+
+def _quick_calls(made: client.AsyncClient, runs_on: Portal) -> QuickCalls | None:
+    from jjq.remote.store import RemoteStore
+    from jjq.remote.thread.quick_calls import QuickCalls
+
+    store = made._store
+    if not isinstance(store, RemoteStore) or store.settings.transport == "grpc":
+        return None
+    return QuickCalls(store, runs_on.later, SystemChance())

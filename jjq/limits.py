@@ -101,10 +101,7 @@ CONTACT_SECONDS: Final = 1.0  # a look at a server that cannot be reached, to fi
 MEET_SECONDS: Final = 0.5  # for the first connection of a client to come about, before that look
 OPERATOR_SECONDS: Final = 60.0  # budget of an operator's call: a move seals a block first
 MOVES_MAX: Final = 8  # shards that a plan moves at the same time
-WIRE_NUMBER_MAX: Final = 2**32 - 2  # of a push on a wire; then they begin again. One more is that of a key
-PEER_FRAME_BYTES_MAX: Final = 17 * MIB  # what other nodes forward; clients of older ones push as much
-WIRES_MAX: Final = 2_000  # connections of other nodes for what they forward
-WIRE_AGAIN_SECONDS: Final = 2.0  # before a node that cannot be reached by one is tried again
+PEER_SOCKET_SECONDS: Final = 2.0  # before a node that cannot be reached by WebSocket is tried again, at most
 PEER_SECONDS: Final = 10.0  # budget of a forwarded call; clients have a longer one, and try again
 BACKOFF_SECONDS: Final = 0.05
 BACKOFF_SECONDS_MAX: Final = 2.0
@@ -264,7 +261,15 @@ WEBSOCKET_FRAGMENTS_MAX: Final = 1_024  # that are held one by one; then they ar
 WEBSOCKET_BUFFER_BYTES: Final = 16 * KIB  # that a client has not read and that are not counted
 WEBSOCKET_CALLS_MAX: Final = 1_000  # under way on one connection of /v1/ws; as over gRPC
 WEBSOCKET_CALL_BYTES_MAX: Final = 16 * MIB  # … and of their requests; then nothing is read for a while
-WEBSOCKET_REQUEST_BYTES_MAX: Final = WEBSOCKET_FRAME_BYTES_MAX - 128  # our client sends larger ones over gRPC
+WEBSOCKET_HEAD_BYTES: Final = 128  # of a call before its request, at most, as our clients make them
+WEBSOCKET_REQUEST_BYTES_MAX: Final = (
+    WEBSOCKET_FRAME_BYTES_MAX - WEBSOCKET_HEAD_BYTES
+)  # our client sends larger ones over gRPC
+QUICK_BYTES_MAX: Final = 64 * KIB  # of a request that a blocking client sends in the calling thread
+QUICK_IDLE_SECONDS: Final = (
+    15.0  # its connection is not used again after so long: the server may have asked for it
+)
+WEBSOCKET_SILENCE_SECONDS: Final = 5.0  # of nothing at all, and a call without an answer: our client hangs up
 WEBSOCKET_REPLY_BYTES_MAX: Final = 17 * MIB  # that our client takes in one frame
 WEBSOCKET_LEAVE_SECONDS: Final = 1.0  # for a client to say that it makes no more calls, when the server stops
 WEBSOCKET_PING_SECONDS: Final = 20.0  # a client from which nothing comes is asked this often …
@@ -282,7 +287,10 @@ check(
     BATCH_BYTES_MAX + STREAM_MESSAGE_BYTES + REQUEST_BYTES_MAX <= MESSAGE_BYTES_MAX,
     "a batch must fit into a message, behind others that were not enough to fill one",
 )
-check(MESSAGE_BYTES_MAX <= PEER_FRAME_BYTES_MAX, "what a client may push must fit into a frame")
+check(
+    BATCH_BYTES_MAX + REQUEST_BYTES_MAX + WEBSOCKET_HEAD_BYTES <= WEBSOCKET_MESSAGE_BYTES_MAX,
+    "what a client may push must fit into a message between nodes",
+)
 check(HTTP_TARGET_BYTES_MAX < HTTP_HEADER_BYTES_MAX, "a target must fit beside its headers")
 check(HTTP_REQUEST_BYTES_MAX <= HTTP_JSON_BYTES_MAX <= HTTP_BODY_BYTES_MAX, "bodies contradict")
 check(HTTP_BODY_BYTES_MAX < HTTP_INCOMING_BYTES_MAX, "one body must fit into the budget of all")
@@ -297,6 +305,7 @@ check(
 check(CONNECT_WANTED_MAX <= CONNECT_WANTED_TOTAL_MAX, "notices contradict")
 check(WEBSOCKETS_MAX < HTTP_CONNECTIONS_MAX, "WebSockets would leave no room for requests")
 check(WEBSOCKET_FRAME_BYTES_MAX <= WEBSOCKET_MESSAGE_BYTES_MAX, "a frame would be larger than its message")
+check(QUICK_IDLE_SECONDS < WEBSOCKET_PING_SECONDS, "pings of a server would have no answer")
 check(WEBSOCKET_PONG_SECONDS <= WEBSOCKET_PING_SECONDS, "a client would be asked twice")
 check(WEBSOCKET_MESSAGE_BYTES_MAX < WEBSOCKET_CALL_BYTES_MAX, "one request must fit")
 check(MESSAGE_BYTES_MAX < WEBSOCKET_REPLY_BYTES_MAX, "our own clients would refuse a reply")

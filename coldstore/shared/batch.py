@@ -334,7 +334,8 @@ def elements(batch: pa.RecordBatch | pa.Table, source: ObjectSource | None = Non
     """The elements of a batch, one by one, for people and for clients that want Python values."""
     names = batch.schema.names
     offsets = batch.column("offset").to_pylist()
-    times = batch.column("timestamp").cast(pa.int64()).to_pylist()
+    stamps = batch.column("timestamp")  # of one batch the same bytes are numbers, without a kernel of Arrow's
+    times = (stamps.view(pa.int64()) if isinstance(stamps, pa.Array) else stamps.cast(pa.int64())).to_pylist()
     keys = batch.column("key").to_pylist() if "key" in names else [None] * len(offsets)
     values = batch.column("value").to_pylist()
     headers = batch.column("headers").to_pylist() if "headers" in names else [None] * len(offsets)

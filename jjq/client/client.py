@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import pyarrow as pa
 
-from coldstore.shared.attachments import Attached
 from coldstore.shared.batch import Element, elements, schema
 from coldstore.shared.chance import Chance, SystemChance
 from coldstore.shared.clock import Clock, SystemClock
@@ -218,24 +217,13 @@ class AsyncClient(GroupClient, QueueAdministration):
         tasks, for worker groups: one for all values, or a list. If a group has as many tasks as it may, the push waits
         for room for up to `timeout` seconds.
         """
-        payload = to_payload(values, keys, headers)
-        objects: tuple[Attached, ...] = ()
-        if isinstance(values, list | tuple):
-            payload, objects = await self._stored_apart(text("queue", queue), payload)
-        return await self._store.append(
-            Push(
-                text("queue", queue),
-                with_options(payload, {"delay": delay, "ttl": ttl, "ttr": ttr, "priority": priority}),
-                producer=None if producer is None else text("producer", producer),
-                sequence=None if sequence is None else whole("sequence", sequence),
-                expected_offset=None
-                if expected_offset is None
-                else whole("expected_offset", expected_offset),
-                stage=check_stage(stage),
-                timeout=waiting_time("timeout", timeout),
-                objects=objects,
-            )
+        payload = with_options(
+            to_payload(values, keys, headers), {"delay": delay, "ttl": ttl, "ttr": ttr, "priority": priority}
         )
+        push = make_push(queue, payload, producer, sequence, expected_offset, stage, timeout)
+        if isinstance(values, list | tuple) and self._has_large_values(push):
+            push = await self._stored_apart(push)
+        return await self._store.append(push)
 
     async def pop(self, subscriber: Sub, max: int = 1, wait: float = 0.0) -> list[Element]:
         """Take up to `max` elements and move on; waits up to `wait` seconds for the first."""
@@ -379,3 +367,24 @@ class AsyncClient(GroupClient, QueueAdministration):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def make_push(
+    queue: str,
+    payload: pa.RecordBatch,
+    producer: str | None,
+    sequence: int | None,
+    expected_offset: int | None,
+    stage: Stage,
+    timeout: float,
+) -> Push:
+    """A push of what a caller gave, once it is found to be of the right kind."""
+    return Push(
+        text("queue", queue),
+        payload,
+        producer=None if producer is None else text("producer", producer),
+        sequence=None if sequence is None else whole("sequence", sequence),
+        expected_offset=None if expected_offset is None else whole("expected_offset", expected_offset),
+        stage=check_stage(stage),
+        timeout=waiting_time("timeout", timeout),
+    )

@@ -86,6 +86,15 @@ class Portal:
             raise call.error
         return call.result  # type: ignore[return-value]
 
+    @property
+    def is_mine(self) -> bool:
+        """Whether this thread is the loop's own, which must not block."""
+        return threading.get_ident() == self._thread.ident
+
+    def later(self, call: Callable[..., object], *args: object) -> None:
+        """Have `call` called on the loop, soon."""
+        self._loop.call_soon_threadsafe(call, *args)
+
     def submit(self, work: Coroutine[Any, Any, Any]) -> None:
         """Begin `work` and do not wait for it; also from the loop's own thread."""
         self._submit(work)

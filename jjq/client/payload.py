@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,16 +15,8 @@ Keys = Iterable[bytes | str | None]
 Headers = Iterable[Mapping[str, bytes | str] | None]
 
 
-class ListedPayload(NamedTuple):
-    """A payload that was made of a list already: its large values become objects, as those of a list do."""
-
-    batch: pa.RecordBatch
-
-
 def to_payload(values: Any, keys: Keys | None = None, headers: Headers | None = None) -> pa.RecordBatch:
     """The payload of a push. Whether it fits the queue is checked where the queue is."""
-    if isinstance(values, ListedPayload):
-        return values.batch
     if isinstance(values, pa.RecordBatch | pa.Table):
         if keys is not None or headers is not None:
             raise InvalidInput("a batch has its keys and headers as columns: leave out keys= and headers=")

@@ -11,8 +11,9 @@ lost one is reported to its caller and not repeated.
 
 from __future__ import annotations
 
-import asyncio
+import threading
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from coldstore.shared.backoff import Backoff
 from coldstore.shared.bounded_dict import BoundedDict
@@ -35,6 +36,15 @@ class _Place:
     begun: int = 0
 
 
+class PopTurn(NamedTuple):
+    """A pop under way."""
+
+    subscriber: str
+    place: _Place
+    number: int
+    alone: bool  # no other one of its subscriber was under way
+
+
 class Pops:
     """The pops of one client. With `seconds` of 0, as in-process, no reply is ever lost."""
 
@@ -44,35 +54,60 @@ class Pops:
         self._chance = chance
         self._seconds = seconds
         self._places: BoundedDict[str, _Place] = BoundedDict(_REMEMBERED)
+        self._lock = threading.Lock()  # threads of a blocking client begin and end pops, too
 
     def moved(self, subscriber: str, offset: int) -> None:
         """This client has placed the subscriber at `offset`."""
-        if subscriber in self._places:
-            self._places[subscriber] = _Place(offset)
+        with self._lock:
+            if subscriber in self._places:
+                self._places[subscriber] = _Place(offset)
 
     def forget(self, subscriber: str) -> None:
-        self._places.pop(subscriber)
+        with self._lock:
+            self._places.pop(subscriber)
 
     async def pop(self, subscriber: str, rows: int, wait: float) -> Popped:
         if not self._seconds:
             return await self._store.pop(subscriber, rows, wait)
         place = self._places.get(subscriber) or await self._learn(subscriber)
-        place.under_way += 1
-        place.begun += 1
-        turn, alone = place.begun, place.under_way == 1
-        try:
-            popped = await self._attempts(subscriber, place, rows, wait, turn if alone else -1)
-        except (Unavailable, asyncio.CancelledError):
-            place.unsure = True
-            if not alone or place.begun != turn:
-                self.forget(subscriber)
-            raise
-        except Conflict:
-            self.forget(subscriber)
-            raise
-        finally:
+        with self._lock:
+            turn = _enter(subscriber, place)
+        return await self.go_on(turn, rows, wait)
+
+    def begin(self, subscriber: str) -> PopTurn | None:
+        """For a pop whose first attempt is made by another thread; None: it must be made here."""
+        with self._lock:
+            place = self._places.get(subscriber)
+            if place is None or place.unsure or place.under_way:
+                return None
+            return _enter(subscriber, place)
+
+    def done(self, turn: PopTurn, popped: Popped) -> None:
+        """That attempt gave this."""
+        with self._lock:
+            turn.place.under_way -= 1
+            turn.place.offset, turn.place.unsure = popped.next, False
+
+    def failed(self, turn: PopTurn, error: BaseException) -> None:
+        """It failed for good."""
+        place = turn.place
+        in_doubt = isinstance(error, Unavailable) or not isinstance(error, Exception)
+        with self._lock:
             place.under_way -= 1
-        place.offset, place.unsure = popped.next, False
+            place.unsure = place.unsure or in_doubt
+            is_lost = in_doubt and (not turn.alone or place.begun != turn.number)
+            if is_lost or isinstance(error, Conflict):
+                self._places.pop(turn.subscriber)
+
+    async def go_on(self, turn: PopTurn, rows: int, wait: float) -> Popped:
+        """All attempts; or the rest of them, if one was made by another thread and may be made again."""
+        try:
+            number = turn.number if turn.alone else -1
+            popped = await self._attempts(turn.subscriber, turn.place, rows, wait, number)
+        except BaseException as error:
+            self.failed(turn, error)
+            raise
+        self.done(turn, popped)
         return popped
 
     async def _attempts(self, subscriber: str, place: _Place, rows: int, wait: float, turn: int) -> Popped:
@@ -91,7 +126,14 @@ class Pops:
 
     async def _learn(self, subscriber: str) -> _Place:
         found = await self._store.get_subscriber(subscriber)
-        place = self._places.get(subscriber)
-        if place is None:  # nobody else has learnt it meanwhile
-            place = self._places[subscriber] = _Place(found.offset)
+        with self._lock:
+            place = self._places.get(subscriber)
+            if place is None:  # nobody else has learnt it meanwhile
+                place = self._places[subscriber] = _Place(found.offset)
         return place
+
+
+def _enter(subscriber: str, place: _Place) -> PopTurn:
+    place.under_way += 1
+    place.begun += 1
+    return PopTurn(subscriber, place, place.begun, place.under_way == 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import Annotated
+from typing import Annotated, Final, cast
 
 from msgspec import Meta, Struct
 
@@ -16,6 +16,8 @@ from jjq.http.request import Request
 from jjq.http.routing import LATER, HttpRoute
 from jjq.http.v1.documents import Sent
 from jjq.limits import HTTP_BODY_BYTES_MAX
+
+SCOPE_OF_NODES: Final = "nodes"  # of a route: it wants the key that nodes share
 
 
 class KeyCheck:
@@ -75,15 +77,23 @@ class SocketAccess:
     def require(self, rights: str, queue: str | None) -> None:
         """Return if its key has one of the rights on the queue; `NoKey` or `Denied` if not."""
         if self.ring is not None:
-            self.ring.require(self.key, rights, queue)
+            self._check(queue, rights)
             self._used.add((queue, rights))
 
     def recheck(self) -> None:
         """The same for all that was allowed so far; with nothing so far the key has to be somebody's."""
         if self.ring is not None:
-            self.ring.identify(self.key)
+            if not self._used:
+                self.ring.identify(self.key)
             for queue, rights in self._used:
-                self.ring.require(self.key, rights, queue)
+                self._check(queue, rights)
+
+    def _check(self, queue: str | None, rights: str) -> None:
+        ring = cast("Keyring", self.ring)
+        if rights == SCOPE_OF_NODES:
+            ring.require_peer(self.key)
+        else:
+            ring.require(self.key, rights, queue)
 
     def watch(self, end: Callable[[str], object]) -> None:
         """Call `end`, with the reason, when a change of keys takes away what was used."""

@@ -72,10 +72,14 @@ def all_routes(keys: Keyring | None = None) -> list[HttpRoute]:
 
 def websocket_routes(backend: Backend, server: Server, settings: HttpSettings) -> list[WebSocketRoute]:
     """Every path of WebSockets. Whoever adds a protocol over WebSocket adds its routes here."""
-    return [
-        call_route(CallTable(server.methods, backend), server.transports.instance),
+    instance = server.transports.instance
+    routes = [
+        call_route(CallTable(server.methods, backend), instance),
         priority_socket.connect_route(backend, creates=settings.connect_create_queues),
     ]
+    if server.peer_methods:
+        routes.append(call_route(CallTable(server.peer_methods, backend, of_nodes=True), instance))
+    return routes
 
 
 def _explain_upgrade(route: WebSocketRoute) -> HttpRoute:

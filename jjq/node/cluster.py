@@ -21,7 +21,6 @@ from jjq.access.keyring import Keyring
 from jjq.addresses import split_address
 from jjq.limits import OPERATOR_SECONDS, PEER_SECONDS
 from jjq.remote.operate.operator import RemoteOperator
-from jjq.remote.peer_connection import PeerAddress
 from jjq.remote.peer_store import PeerStore
 from jjq.remote.settings import ClientTls, RemoteSettings
 from jjq.server.operator import OperatorVerbs
@@ -78,19 +77,20 @@ class ClusterMembership:
 
     def _peer(self, address: str) -> PeerStore:
         settings = RemoteSettings(
-            PEER_SECONDS, self._settings.tls, direct=False, patient=False, service=PEER, key=self._key
+            PEER_SECONDS,
+            self._settings.tls,
+            direct=False,
+            patient=False,
+            service=PEER,
+            key=self._key,
+            transport="auto",
         )
-        return PeerStore(address, lambda: self._wire(address), settings, self._clock, self._chance)
+        return PeerStore(address, settings, self._clock, self._chance)
 
     @property
     def _key(self) -> str | None:
         """What nodes show each other."""
         return None if self._keys is None else self._keys.peer
-
-    def _wire(self, address: str) -> PeerAddress | None:
-        """Where the node at this address takes pushes of other nodes; None: not known, or nowhere."""
-        there = [node for node in self.nodes.alive() if node.address == address and node.wire]
-        return PeerAddress(there[0].wire, there[0].id) if there else None
 
     def _operator(self, address: str) -> RemoteOperator:
         found = self._operators.get(address)
@@ -107,11 +107,10 @@ class ClusterMembership:
             self._operators[address] = found
         return found
 
-    async def start(self, listens: str, peer_port: int) -> None:
+    async def start(self, listens: str) -> None:
         """Join the cluster, now that the server knows where it listens."""
         address = self._settings.advertise or _reachable(listens)
-        wire = f"{address.rpartition(':')[0]}:{peer_port}"
-        self.nodes.me = replace(self.nodes.me, address=address, wire=wire)
+        self.nodes.me = replace(self.nodes.me, address=address)
         await self.nodes.start()
         self.joined = True
 

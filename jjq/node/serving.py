@@ -133,7 +133,7 @@ async def start_node(
         door = await _serve_http(listening, http, chance, member.failed, keys, member.engine.cold, membership)
         if door is not None:
             undo.push_async_callback(door.stop, 0.0)
-        await membership.start(listening.address, listening.peer_port)
+        await membership.start(listening.address)
         undo.pop_all()
     return NodeServer(listening, member.failed, member.close, keys, membership, door, queries, traces)
 

@@ -61,7 +61,6 @@ class Settings(BaseSettings):
     lease_seconds: float = LEASE_SECONDS
     journal_flush_seconds: float = JOURNAL_FLUSH_SECONDS
     advertise: str | None = None
-    peer_port: int = 0
 
     s3_endpoint: str | None = None
     s3_region: str | None = None
@@ -196,7 +195,6 @@ class Settings(BaseSettings):
             plaintext=self.plaintext,
             metrics=self.metrics_listen,
             reflection=self.reflection,
-            peer_port=self.peer_port,
             grace_seconds=self.grace_seconds,
             outgoing_bytes_max=self.outgoing_bytes_max,
             traced=self.traces is not None,

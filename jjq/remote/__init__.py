@@ -6,6 +6,8 @@
     settings         time-outs, TLS, limits
     channels         addresses, connections, and which server owns which queue
     call_socket      single calls and subscriptions over a WebSocket, where a server has one
+    thread/          the same for a client that blocks, in the thread that calls
+    socket_finder    finds out whether it has, and connects
     contact          why a server cannot be reached, found out at first contact
     retry            calls with one reply; which errors allow another attempt, and when
     coalesce         plain pushes made at the same time become one
@@ -16,8 +18,7 @@
     large            large objects: uploads over a stream, downloads resumed where they were
     subscription     Subscribe, resumed in the same way, with confirmations
     queries          SQL: asked of a server, or run here with the tails from a server
-    peer_connection  the connection over which a node hands pushes to another node
-    peer_store       the store of another node: pushes over that connection, all else over gRPC
+    peer_store       the store of another node: the same ways, and pushes passed on unread
 
 Verbs enter with record batches; messages of jjq.wire leave. Results and errors come back as those of a local
 store: coldstore.shared.results and coldstore.shared.errors.

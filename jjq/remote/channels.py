@@ -41,11 +41,13 @@ from jjq.limits import (
 )
 from jjq.remote.contact import describe, obstacle
 from jjq.remote.settings import RemoteSettings, split_targets
-from jjq.wire.services import JJQ, READING
+from jjq.wire.services import READING, SOCKET_SERVICES
 from jjq.wire.status import status_in
 
 if TYPE_CHECKING:
-    from jjq.remote.call_socket import ClientSocket, SocketFinder, SocketStream
+    from jjq.remote.call_socket import ClientSocket, SocketStream
+    from jjq.remote.socket_finder import SocketFinder
+    from jjq.remote.thread.thread_socket import SocketPlace
 
 Unary = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
 ServerStream = grpc.aio.UnaryStreamMultiCallable[bytes, bytes]
@@ -94,8 +96,8 @@ class Lane:
         self.target = target
         self.strict = settings.transport == "websocket"
         self._sockets: SocketFinder | None = None
-        if settings.transport != "grpc" and settings.service == JJQ:
-            from jjq.remote.call_socket import SocketFinder  # with the library of WebSockets
+        if settings.transport != "grpc" and settings.service in SOCKET_SERVICES:
+            from jjq.remote.socket_finder import SocketFinder  # with the library of WebSockets
 
             self._sockets = SocketFinder(target, settings, self._ask, clock)
         self.streams = 0
@@ -111,6 +113,10 @@ class Lane:
     def socket(self) -> ClientSocket | None:
         """The WebSocket beside this connection, for single calls and subscriptions; None: there is none now."""
         return None if self._sockets is None else self._sockets.find()
+
+    def socket_place(self, left: Callable[[], None]) -> SocketPlace | None:
+        """Where it leads, if it stands, for those who make one of their own; `left` is called when it ends."""
+        return None if self._sockets is None else self._sockets.place(left)
 
     async def call(self, method: str, request: bytes, seconds: float) -> bytes:
         """A call with one reply, over the socket if there is one; large requests go over gRPC."""
@@ -290,6 +296,11 @@ class Link:
         target = self.target(queue)
         lanes = self._lanes.get(target)
         return lanes[0] if lanes else self._add(target)
+
+    def socket_place(self, queue: str, left: Callable[[], None]) -> SocketPlace | None:
+        """Where the WebSocket for a queue leads, if one stands; from any thread."""
+        lanes = self._lanes.get(self.target(queue))
+        return lanes[0].socket_place(left) if lanes and not self.closed else None
 
     @contextmanager
     def stream(self, queue: str = "", target: str | None = None) -> Iterator[Lane]:

@@ -8,7 +8,6 @@
     groups/         worker groups: their verbs, and the stream Work
     open_streams    the Subscribe streams by subscriber, so that a seek finds them
     operator        jjq.v1.Operator, for clients and for other nodes
-    peer_listener   pushes of other nodes, over the peer connection
     cluster_port    what a server of a cluster says about who owns a queue
     loop_steps      long work on the event loop, in steps, and short work of thousands
     incoming        how many messages of one connection are received at a time

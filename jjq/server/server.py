@@ -35,7 +35,6 @@ from jjq.server.metrics import Metrics, MetricsPage
 from jjq.server.open_streams import Streams
 from jjq.server.operator import OperatorVerbs
 from jjq.server.outgoing import Outgoing
-from jjq.server.peer_listener import PeerListener
 from jjq.server.settings import ServerSettings
 from jjq.server.shutdown import Drain
 from jjq.server.stalls import StallMeter
@@ -75,9 +74,9 @@ class Server:
         self.address = settings.listen
         self.port = 0
         self.metrics_port: int | None = None
-        self.peer_port = 0  # of a node among others
         self.transports = Transports()  # whoever opens another door says where it is
-        self.methods: dict[str, Any] = {}  # handlers of clients' methods, for another door
+        self.methods: dict[str, Any] = {}  # handlers of clients' methods, for another door …
+        self.peer_methods: dict[str, Any] = {}  # … and of those between nodes; none if it is alone
         self._store = store
         self._clock = clock
         self._log = log
@@ -97,7 +96,6 @@ class Server:
         self._audit = None if keys is None else AuditLog(store, clock, log)
         self._health = health.aio.HealthServicer()
         self._page: MetricsPage | None = None
-        self._peers: PeerListener | None = None
         self._stopped: asyncio.Task[None] | None = None
         self._closed = asyncio.Event()
         self._grpc = grpc.aio.server(
@@ -123,8 +121,6 @@ class Server:
         if self.settings.metrics is not None:
             self._page = MetricsPage(self.metrics, self.settings.metrics)
             self.metrics_port = self._page.port
-        if isinstance(self._store, Clustered):
-            await self._listen_to_peers(host, self._store)
         await self._grpc.start()
         self._stalls.start()
         for service in ("", SERVICE):
@@ -149,14 +145,6 @@ class Server:
             "traced": self.settings.traced,
             "log": self._log,
         }
-
-    async def _listen_to_peers(self, host: str, store: Clustered) -> None:
-        meter = self.metrics.meter("PeerPush")
-        self._peers = PeerListener(
-            store.node, store.local_only, self._drain, self._turns, meter, self._clock, self._log, self._keys
-        )
-        tls = None if self.settings.tls is None else self.settings.tls.context()
-        self.peer_port = await self._peers.start(host, self.settings.peer_port, tls)
 
     def _register(self) -> None:
         guard = Guard(
@@ -245,8 +233,8 @@ class Server:
             lambda call: subscribe(store, self._streams, self._drain, self._turns, hint, call),
         )
         self._grpc.add_registered_method_handlers(service, streams)
-        if service == SERVICE:
-            self.methods |= handlers | streams
+        methods = self.methods if service == SERVICE else self.peer_methods
+        methods |= handlers | streams
         return grpc.method_handlers_generic_handler(service, handlers)
 
     def _counter(self, method: str) -> Callable[[int], None]:
@@ -268,15 +256,11 @@ class Server:
         except TimeoutError:
             self._log.warning("a health watcher does not read; it is cut off")
         self._drain.begin()
-        if self._peers is not None:
-            self._peers.pause()
         await self._grpc.stop(grace)
         await self._drain.finish(max(0.0, deadline - self._clock.monotonic()))
         if self._audit is not None:
             await self._audit.close()
         await self._streams.close()
-        if self._peers is not None:
-            await self._peers.close()
         if self._page is not None:
             await self._page.close()
         await self._memory.close()

@@ -72,7 +72,6 @@ class ServerSettings:
     tls: Tls | None = None
     plaintext: Plaintext = "warn"  # what to do about an address that others reach, without TLS
     metrics: str | None = None  # host:port of the Prometheus page
-    peer_port: int = 0  # where other nodes push to this one; 0: any that is free
     reflection: bool = False
     grace_seconds: float = limits.GRACE_SECONDS
     calls_max: int = limits.CALLS_MAX
@@ -94,8 +93,6 @@ class ServerSettings:
             raise InvalidInput(
                 f"outgoing_bytes_max must be at least {limits.OUTGOING_BYTES_MIN}, not {self.outgoing_bytes_max}"
             )
-        if not 0 <= self.peer_port <= 65_535:
-            raise InvalidInput(f"peer_port must be between 1 and 65535, or 0 for any, not {self.peer_port}")
         if self.grace_seconds < 0:
             raise InvalidInput(f"grace_seconds must not be negative, as {self.grace_seconds} is")
 

@@ -12,7 +12,6 @@
     services        the names of the services
     groups/         worker groups: settings, tasks, takes and changes
     call_frames     calls as messages of a WebSocket
-    peer_protocol   frames on the connection between nodes
 
 Bytes and messages enter, the types of coldstore.shared leave, and the other way round. Both sides use the same
 code: jjq.server and jjq.remote.

@@ -12,6 +12,7 @@ kind            from     rest
 4 CANCEL        client   nothing: the answer is not wanted any more
 5 REPLY         server   the reply of a call that has one; it is over
 6 ERROR         server   google.rpc.Status, whose details are those of gRPC; the call is over
+7 GOAWAY        both     nothing, number 0: no more calls, the server stops
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Final, NamedTuple
 from coldstore.shared.errors import InvalidInput
 
 PATH: Final = "/v1/ws"
+PEER_PATH: Final = "/v1/peer"  # the same for nodes among themselves: calls there are never forwarded
 INSTANCE: Final = "jjq-instance"  # the header of the answer to an upgrade
 HEAD_BYTES: Final = 5
 

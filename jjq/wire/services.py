@@ -12,6 +12,7 @@ KEYS: Final = pb.DESCRIPTOR.services_by_name["Keys"].full_name
 # The same methods between nodes: never forwarded.
 PEER: Final = "jjq.v1.Peer"
 PEER_OPERATOR: Final = "jjq.v1.PeerOperator"
+SOCKET_SERVICES: Final = frozenset({JJQ, PEER})  # that can be had over WebSocket, too
 
 # Methods that change nothing that anybody could miss: "the outcome is unknown" would only frighten their callers.
 READING: Final = frozenset({

@@ -12,10 +12,10 @@ cluster/nodes/<id>.json, written only by the node, by compare-and-swap, every fe
  "load":[0,0.0,0,1],           bytes of history, elements a second, bytes of memory, shards
  "node":"node-1",
  "uptime":86400,               seconds that it runs, by its own clock
- "version":"1.0.0",            of jjq
- "wire":"10.0.0.7:40123"}      where other nodes push to it
+ "version":"1.0.0"}            of jjq
 
-The document has no time in it: clocks of different machines need not agree.
+The document has no time in it: clocks of different machines need not agree. Nodes of earlier releases also write
+"wire", a port for pushes of other nodes; nobody asks for it any more.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ class Node:
     beat: int = 0
     draining: bool = False
     load: Load = Load(count=0)  # noqa: RUF009 - it is frozen
-    wire: str = ""  # where other nodes push to it; empty: it has no such place
     version: str = ""  # of jjq; nodes of earlier releases do not tell
     uptime_seconds: float = 0.0
 
@@ -60,7 +59,6 @@ def encode(node: Node) -> bytes:
             "node": node.id,
             "uptime": round(node.uptime_seconds),
             "version": node.version,
-            "wire": node.wire,
         },
         FORMAT,
     )
@@ -79,8 +77,7 @@ def decode(data: bytes, key: str) -> Node:
             beat=fields["beat"],
             draining=fields["draining"],
             load=Load(load[0], load[1], load[2], load[3]),
-            wire=fields.get("wire", ""),  # nodes of earlier releases have none, as of the next two
-            version=fields.get("version", ""),
+            version=fields.get("version", ""),  # nodes of earlier releases have none, nor the next
             uptime_seconds=fields.get("uptime", 0),
         )
     except (KeyError, TypeError, IndexError):

@@ -35,9 +35,11 @@ class Cluster:
         self.prefix = prefix  # of the store in its bucket, as proxies see keys
         self.objects = objects  # past the proxies
         self._links = Links()
-        self.links = [self._links.add(node.listens) for node in nodes]
+        self.links = [self._links.add(node.listens, node.http) for node in nodes]
+        for node, link in zip(nodes, self.links, strict=True):
+            node.tell_http(link.addresses[1])
         self.between: dict[tuple[str, str], Link] = {
-            (source.name, target.name): self._links.add(target.listens, target.wire)
+            (source.name, target.name): self._links.add(target.listens, target.http)
             for source in nodes
             for target in nodes
             if source is not target
@@ -49,7 +51,7 @@ class Cluster:
                 for target, other in zip(nodes, self.links, strict=True):
                     if target is not node:
                         way = self.between[node.name, target.name].addresses
-                        ways |= zip((other.address, target.wire), way, strict=True)
+                        ways |= zip(other.addresses, way, strict=True)
                 node.join(link.address, ways, history)
 
     @property

@@ -62,9 +62,9 @@ def _hasten() -> None:
 def _redirect(ways: dict[str, str]) -> None:
     """Go to the other nodes through proxies of our own."""
     from jjq.node.cluster import ClusterMembership
+    from jjq.remote.socket_finder import SocketFinder
 
-    peer, operator, wire = ClusterMembership._peer, ClusterMembership._operator, ClusterMembership._wire
-    back = {way: address for address, way in ways.items()}
+    peer, operator, connect = ClusterMembership._peer, ClusterMembership._operator, SocketFinder._connect
 
     def to_peer(cluster: Any, address: str) -> Any:
         return peer(cluster, ways.get(address, address))
@@ -72,11 +72,23 @@ def _redirect(ways: dict[str, str]) -> None:
     def to_operator(cluster: Any, address: str) -> Any:
         return operator(cluster, ways.get(address, address))
 
-    def to_wire(cluster: Any, address: str) -> Any:
-        found = wire(cluster, back.get(address, address))
-        return found and found._replace(address=ways.get(found.address, found.address))
+    async def to_socket(finder: Any, port: int, instance: str) -> None:
+        way = ways.get(f"127.0.0.1:{port}", f"127.0.0.1:{port}")
+        await connect(finder, int(way.rpartition(":")[2]), instance)
 
-    bugs.patch(ClusterMembership, _peer=to_peer, _operator=to_operator, _wire=to_wire)
+    bugs.patch(ClusterMembership, _peer=to_peer, _operator=to_operator)
+    bugs.patch(SocketFinder, _connect=to_socket)
+
+
+def _tell_http(port: int) -> None:
+    """Clients and other nodes are told of this port: a proxy's."""
+    from jjq.server.unary import Verbs
+    from jjq.v1 import jjq_pb2 as pb
+
+    async def told(verbs: Any, _request: object) -> pb.GetTransportsResponse:
+        return pb.GetTransportsResponse(websocket_port=port, instance=verbs._transports().instance)
+
+    bugs.patch(Verbs, _get_transports=told)
 
 
 def main() -> None:
@@ -87,6 +99,8 @@ def main() -> None:
     bugs.patch(jjq.node.settings, HotSettings=small)
     bugs.patch(jjq.node.node, replace=_again)
     _hasten()
+    if port := os.environ.get("JJQ_TEST_HTTP"):
+        _tell_http(int(port))
     if ways := os.environ.get("JJQ_TEST_WAYS"):
         _redirect(orjson.loads(ways))
     if bug := os.environ.get("JJQ_TEST_BUG"):

@@ -36,7 +36,7 @@ class Node:
         self.bug = bug
         self.s3 = s3  # its own way to object storage
         ports = free_ports(2)
-        self.listens, self.wire = (f"127.0.0.1:{port}" for port in ports)  # the wire: for other nodes
+        self.listens, self.http = (f"127.0.0.1:{port}" for port in ports)
         self.starts = 0
         self.tries = 1
         self._flags = flags
@@ -47,10 +47,14 @@ class Node:
         self._log_size = 0
         self._history: Path | None = None
 
+    def tell_http(self, address: str) -> None:
+        """Listen for HTTP, and have clients told that it is there, at `address`, behind a proxy."""
+        self._flags += ("--http-listen", self.http)
+        self._environment["JJQ_TEST_HTTP"] = address.rpartition(":")[2]
+
     def join(self, advertise: str, ways: Mapping[str, str], history: Path) -> None:
         """Be one of several, known to the others and to clients by `advertise`; `ways` leads to the others' names."""
         self._flags += ("--node", self.name, "--advertise", advertise)
-        self._flags += ("--peer-port", self.wire.rpartition(":")[2])
         self._environment["JJQ_TEST_WAYS"] = orjson.dumps(dict(ways)).decode()
         self._history = history
         self.tries = TRIES

@@ -42,7 +42,6 @@ def serve(
     journal_flush_seconds: Annotated[float | None, _option("Puts of that journal apart [0.05].")] = None,
     lease_seconds: Annotated[float | None, _option("Silent for so long, a node is dead [10].")] = None,
     advertise: Annotated[str | None, _option("HOST:PORT at which others reach this node.")] = None,
-    peer_port: Annotated[int | None, _option("Port for pushes of other nodes [any free one].")] = None,
     http_listen: Annotated[str | None, _option("HOST:PORT of HTTP, or none [the next port].")] = None,
     http_origins: Annotated[str | None, _option("Web origins that may ask, with commas [none].")] = None,
     http_hosts: Annotated[str | None, _option("Names of this server beside localhost and addresses.")] = None,

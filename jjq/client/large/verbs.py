@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
-from contextlib import ExitStack
 from typing import IO, Any
 
 import numpy as np
@@ -126,29 +125,28 @@ class LargeClient:
         seconds = self._object_seconds
         await send_object(large_of(self._store), queue, source, self._clock, self._chance, seconds)
 
-    async def _stored_apart(
-        self, queue: str, payload: pa.RecordBatch
-    ) -> tuple[pa.RecordBatch, tuple[Attached, ...]]:
-        """A payload whose large values were stored as objects, and which elements name them."""
-        rows = large_rows(payload, self._object_bytes_min)
+    def _has_large_values(self, push: Push) -> bool:
+        return bool(large_rows(push.payload, self._object_bytes_min))
+
+    async def _stored_apart(self, push: Push) -> Push:
+        """The push with its large values stored as objects, which its elements name."""
+        rows = large_rows(push.payload, self._object_bytes_min)
         attached: list[Attached] = []
-        values = payload.column("value")
+        values = push.payload.column("value")
         is_text = pa.types.is_string(values.type)
-        for row in rows:
+        for row in sorted(rows):
             value: Any = values[row].as_py()
-            with ExitStack() as stack:
-                data = value.encode() if is_text else value
-                source = stack.enter_context(await asyncio.to_thread(ObjectToSend, data))
+            data = value.encode() if is_text else value
+            with await asyncio.to_thread(ObjectToSend, data) as source:
                 kind = "text/plain; charset=utf-8" if is_text else "application/octet-stream"
                 attached.append((row, ObjectRef(source.sha256, source.size, kind)))
-                await self._send(queue, source)
-        if not attached:
-            return payload, ()
-        kept = [None if row in rows else value for row, value in enumerate(values.to_pylist())]
+                await self._send(push.queue, source)
         empty: Any = "" if is_text else b""
-        column = lists.array([empty if value is None else value for value in kept], values.type)
-        at = payload.schema.get_field_index("value")
-        return payload.set_column(at, payload.schema.field(at), column), tuple(attached)
+        kept = [empty if row in rows else value for row, value in enumerate(values.to_pylist())]
+        at = push.payload.schema.get_field_index("value")
+        column = lists.array(kept, values.type)
+        payload = push.payload.set_column(at, push.payload.schema.field(at), column)
+        return push._replace(payload=payload, objects=tuple(attached))
 
     def _objects(self, queue: str) -> AsyncObjects | BlockingObjects:
         """Reads the objects that elements of a queue name."""

@@ -2,7 +2,7 @@
 
     upgrade        the routes of WebSockets, and how a connection leaves HTTP for one
     socket         one connection: whole messages in and out, limits, back-pressure, its end
-    calls          /v1/ws: the methods of gRPC over a WebSocket
+    calls          /v1/ws: the methods of gRPC over a WebSocket; /v1/peer: the same between nodes
     open_sockets   all connections of a server: how many, their figures, their end when the server stops
 
 A route has a factory that looks at the request and gives a `WebSocket`, or raises what refuses it. Frames are

@@ -1,5 +1,8 @@
 """The transport /v1/ws: the methods of gRPC over a WebSocket (jjq/wire/call_frames.py has the frames).
 
+/v1/peer is the same for nodes among themselves, with the methods of jjq.v1.Peer. Pushes of other nodes are held back
+where those of a client would be refused: among pushes that come in order, none may fail for want of room.
+
 A call is served by the same handler as over gRPC, which gets a `SocketCall` where gRPC would give it a context: keys,
 figures, errors, budgets and the end of a server are the same for both. Calls of a connection run beside each other.
 Pushes begin in the order in which they came: one that takes several steps to decode holds back those behind it.
@@ -18,7 +21,7 @@ from google.rpc import status_pb2  # type: ignore[import-untyped]
 from picows import WSCloseCode
 
 from coldstore.shared.errors import Exhausted, InvalidInput, JjqError
-from jjq.http.access import SocketAccess
+from jjq.http.access import SCOPE_OF_NODES, SocketAccess
 from jjq.http.backend import Backend
 from jjq.http.request import Request
 from jjq.http.websocket.socket import SocketClosed, WebSocket
@@ -33,7 +36,16 @@ from jjq.limits import (
 from jjq.server.shutdown import STOPPING
 from jjq.server.unary import open_push
 from jjq.wire.arrow_field import FriendlySpan, Span
-from jjq.wire.call_frames import HEAD_BYTES, INSTANCE, PATH, FrameKind, decode_call, head, split_frame
+from jjq.wire.call_frames import (
+    HEAD_BYTES,
+    INSTANCE,
+    PATH,
+    PEER_PATH,
+    FrameKind,
+    decode_call,
+    head,
+    split_frame,
+)
 from jjq.wire.status import DETAILS, UNEXPECTED, status_out
 
 _RETRY_SECONDS: Final = 1.0
@@ -44,13 +56,19 @@ _STEP_BYTES: Final = 4_000  # of less than this a push is decoded in one step, w
 class CallTable:
     """What all connections share: the handlers by method, and how many calls are under way."""
 
-    def __init__(self, handlers: dict[str, Any], backend: Backend) -> None:
+    def __init__(self, handlers: dict[str, Any], backend: Backend, *, of_nodes: bool = False) -> None:
+        self.of_nodes = of_nodes
         self.handlers = handlers
         self.backend = backend
         self.open = 0
 
-    def check_room(self, size: int) -> None:
-        """Refuse a call for which there is no room."""
+    def check_room(self, size: int, calls: int) -> None:
+        """Refuse a call for which there is no room, of a connection with so many of them."""
+        if calls >= WEBSOCKET_CALLS_MAX and not self.of_nodes:  # a node speaks for many clients
+            raise Exhausted(
+                f"the connection has {calls} calls under way: wait for some, or open another",
+                retry_after=_RETRY_SECONDS,
+            )
         if self.open >= CALLS_MAX or self.backend.incoming_bytes + size > HTTP_INCOMING_BYTES_MAX:
             raise Exhausted("the server has too many calls under way: retry", retry_after=_RETRY_SECONDS)
 
@@ -59,10 +77,16 @@ class SocketCall:
     """One call, as a handler sees it: the part of grpc.aio.ServicerContext that handlers of ours use."""
 
     def __init__(
-        self, socket: CallSocket, number: int, metadata: tuple[tuple[str, str], ...], request: bytes
+        self,
+        socket: CallSocket,
+        number: int,
+        method: str,
+        metadata: tuple[tuple[str, str], ...],
+        request: bytes,
     ) -> None:
         self._socket = socket
         self.number = number
+        self.method = method
         self.metadata = metadata
         self.task: asyncio.Task[None] | None = None
         self.status: tuple[grpc.StatusCode, str, Any] | None = None
@@ -145,6 +169,7 @@ class CallSocket(WebSocket):
         self._calls: dict[int, SocketCall] = {}
         self._key = () if access.key is None else (("authorization", f"Bearer {access.key}"),)
         self._bytes = 0  # of requests and messages under way
+        self._pushes = 0  # … and how many of them are pushes
         self._push_turn = asyncio.Lock()
         self._goodbye = asyncio.Event()  # the client makes no more calls
 
@@ -189,7 +214,8 @@ class CallSocket(WebSocket):
         """So many bytes more, or fewer, are under way: while there are too many, nothing is read."""
         self._bytes += size
         self._table.backend.incoming_bytes += size
-        self.hold_reading(self._bytes > WEBSOCKET_CALL_BYTES_MAX)
+        full = self._table.of_nodes and self._pushes >= WEBSOCKET_CALLS_MAX
+        self.hold_reading(full or self._bytes > WEBSOCKET_CALL_BYTES_MAX)
 
     def _begin(self, number: int, data: bytes) -> None:
         if number in self._calls:
@@ -199,12 +225,8 @@ class CallSocket(WebSocket):
             handler = self._table.handlers.get(method)
             if self.draining:  # certain, so that any call may be made again elsewhere
                 raise Exhausted(STOPPING, retry_after=_RETRY_SECONDS / 10)
-            if len(self._calls) >= WEBSOCKET_CALLS_MAX:
-                raise Exhausted(
-                    f"the connection has {len(self._calls)} calls under way: wait for some, or open another",
-                    retry_after=_RETRY_SECONDS,
-                )
-            self._table.check_room(len(request))
+            if method != _PUSH or not self._table.of_nodes:
+                self._table.check_room(len(request), len(self._calls))
         except JjqError as error:
             self.send_now(_error(number, *status_out(error)))
             return
@@ -212,21 +234,23 @@ class CallSocket(WebSocket):
             text = f"this server has no method {method!r}"
             self.send_now(_error(number, grpc.StatusCode.UNIMPLEMENTED, text, ()))
             return
-        call = self._calls[number] = SocketCall(self, number, (*metadata, *self._key), request)
+        call = self._calls[number] = SocketCall(self, number, method, (*metadata, *self._key), request)
         self._table.open += 1
+        self._pushes += method == _PUSH
         self.hold_bytes(len(request))
-        call.task = self.start(self._serve(handler, call, method, request))
+        call.task = self.start(self._serve(handler, call, request))
         call.task.add_done_callback(lambda _: self._over(call))
 
     def _over(self, call: SocketCall) -> None:
         if self._calls.get(call.number) is call:
             del self._calls[call.number]
             self._table.open -= 1
+            self._pushes -= call.method == _PUSH
             call.over()
 
-    async def _serve(self, handler: Any, call: SocketCall, method: str, request: bytes) -> None:
+    async def _serve(self, handler: Any, call: SocketCall, request: bytes) -> None:
         try:
-            if method == _PUSH:
+            if call.method == _PUSH:
                 frame = await self._push(handler, call, request)
             else:
                 frame = await self._answer(handler, call)
@@ -271,11 +295,15 @@ def _error(number: int, code: grpc.StatusCode, text: str, trailers: Any) -> byte
 
 
 def call_route(table: CallTable, instance: str) -> WebSocketRoute:
-    """The route of /v1/ws. `instance` tells a client that this is the server that it knows over gRPC."""
+    """The route of /v1/ws or /v1/peer. `instance` tells a client that this is the server that it knows over gRPC."""
 
     def accept(request: Request, access: SocketAccess) -> WebSocket:
         request.query()
         host, port = request.scope.get("client") or ("", 0)
         return CallSocket(access, table, f"websocket:{host}:{port}", {INSTANCE: instance})
 
+    if table.of_nodes:
+        return WebSocketRoute(
+            PEER_PATH, accept, "peer_websocket", "For nodes among themselves", SCOPE_OF_NODES
+        )
     return WebSocketRoute(PATH, accept, "websocket", "The methods of gRPC over WebSocket: docs/protocol.md")

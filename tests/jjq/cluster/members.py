@@ -17,6 +17,9 @@ from coldstore.shared.limits import MIB
 from coldstore.store import ColdStore
 from hotstore.settings import HotSettings
 from jjq.access.keyring import Keyring
+from jjq.http.listener import HttpListener
+from jjq.http.serving import serve_http
+from jjq.http.settings import HttpSettings
 from jjq.node.cluster import ClusterMembership
 from jjq.node.settings import Settings
 from jjq.remote.operate.operator import RemoteOperator
@@ -45,6 +48,7 @@ class RealNode:
     member: Member | None = None
     clustering: ClusterMembership | None = None
     server: Server | None = None
+    http: HttpListener | None = None
     keys: Keyring | None = None
 
     async def start(self) -> None:
@@ -71,13 +75,17 @@ class RealNode:
             operator=self.clustering.operator,
             keys=self.keys,
         )
-        await self.clustering.start(self.server.address, self.server.peer_port)
+        self.http = await serve_http(
+            self.server, HttpSettings("127.0.0.1:0", wanted.server_settings().tls), chance, keys=self.keys
+        )
+        await self.clustering.start(self.server.address)
 
     async def stop(self) -> None:
         if self.member is None or self.clustering is None or self.server is None or self.keys is None:
             return
         await self.clustering.close()
-        await self.server.stop()
+        assert self.http is not None
+        await asyncio.gather(self.server.stop(), self.http.stop(2.0))
         await self.clustering.hang_up()
         await self.keys.close()
         await self.member.close()

@@ -11,8 +11,8 @@ import structlog
 
 from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import SystemClock
+from jjq.http.listener import HttpListener
 from jjq.remote.operate.operator import RemoteOperator
-from jjq.remote.peer_connection import PeerAddress
 from jjq.remote.peer_store import PeerStore
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore
@@ -22,10 +22,10 @@ from jjq.wire.services import OPERATOR, PEER, PEER_OPERATOR
 from sharding.documents.load import Load
 from sharding.operate.operator import ClusterOperator, NodeOperator
 from sharding.routing.router import Router
-from tests.jjq.serving import ANYWHERE, until
+from tests.jjq.serving import ANYWHERE, until, with_http
 from tests.sharding.cluster import World
 
-BETWEEN = RemoteSettings(timeout_seconds=5.0, direct=False, patient=False, service=PEER)
+BETWEEN = RemoteSettings(timeout_seconds=5.0, direct=False, patient=False, service=PEER, transport="auto")
 OPERATING = RemoteSettings(timeout_seconds=5.0, direct=False, service=OPERATOR)
 
 
@@ -45,6 +45,7 @@ class Cluster:
 
     world: World
     servers: dict[str, Server] = field(default_factory=dict)
+    doors: dict[str, HttpListener] = field(default_factory=dict)
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     def address(self, *names: str) -> str:
@@ -62,18 +63,11 @@ class Cluster:
 
     def connect(self, address: str) -> PeerStore:
         """How nodes reach each other."""
-        return PeerStore(address, lambda: self._wire(address), BETWEEN, SystemClock(), SystemChance())
+        return PeerStore(address, BETWEEN, SystemClock(), SystemChance())
 
-    def _wire(self, address: str) -> PeerAddress | None:
-        nodes = [node.registry.me for node in self.world.nodes.values()]
-        return next((PeerAddress(node.wire, node.id) for node in nodes if node.address == address), None)
-
-    def forwarded(self, name: str) -> float:
-        """How many elements other nodes have pushed to a node by the wire between them."""
-        found = self.servers[name].metrics.registry.get_sample_value(
-            "jjq_elements_total", {"method": "PeerPush"}
-        )
-        return found or 0.0
+    def forwarded(self, name: str) -> int:
+        """How many calls have come to a node over WebSockets: those of other nodes."""
+        return self.doors[name].sockets.frames_in
 
     def calls(self, name: str, method: str) -> float:
         """How often a node was asked, by clients and other nodes alike."""
@@ -93,8 +87,8 @@ class Cluster:
         self.servers[name] = server
         self.stack.push_async_callback(server.stop, 0)
         self.stack.push_async_callback(node.router.close)
-        wire = f"127.0.0.1:{server.peer_port}"
-        node.registry.me = replace(node.registry.me, address=advertise or server.address, wire=wire)
+        self.doors[name] = await self.stack.enter_async_context(with_http(server))
+        node.registry.me = replace(node.registry.me, address=advertise or server.address)
         await node.registry.beat()
         for each in self.world.nodes.values():
             await each.registry.look()
@@ -106,9 +100,9 @@ class Cluster:
 
 
 async def wired(router: Router) -> None:
-    """Return when the wire stands to the one node that was asked."""
+    """Return when a WebSocket stands to the one node that was asked."""
     (peer,) = router._peers.values()
-    await until(lambda: peer._wire.at_hand() is not None)  # type: ignore[attr-defined]
+    await until(lambda: peer._socket() is not None)  # type: ignore[attr-defined]
 
 
 @asynccontextmanager

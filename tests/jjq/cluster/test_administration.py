@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -81,9 +82,12 @@ async def test_the_status_tells_of_every_node_also_of_one_that_is_away(tmp_path:
         nodes = await cluster.operator().nodes()
         assert {each.node.version for each in nodes} == {found[0].version}
         assert all(each.node.uptime_seconds >= 0 for each in nodes)
-        server = cluster.nodes["b"].server
+        server, http = cluster.nodes["b"].server, cluster.nodes["b"].http
         assert server is not None
-        await server.stop(0.0)  # it does not answer, and its heartbeat goes on
+        assert http is not None
+        await asyncio.gather(
+            server.stop(0.0), http.stop(0.0)
+        )  # it does not answer, and its heartbeat goes on
         found = await client.status()
         assert found[0].error == ""
         assert found[1].error != ""

@@ -10,14 +10,15 @@ import pytest
 from coldstore.shared.errors import Fenced, InvalidInput, Unavailable
 from hotstore.port import Receipt
 from jjq.client.client import AsyncClient
-from jjq.remote.peer_connection import PeerAddress
 from jjq.remote.store import RemoteStore
+from jjq.server.unary import Transports
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.services import PEER
 from jjq.wire.status import error_in
 from sharding.routing.router import Router
 from tests.jjq.cluster.serving import Cluster, cluster, wired
 from tests.jjq.serving import numbers, said, until, values
+from tests.servers.waiting import free_ports
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ async def test_a_client_is_served_by_any_node_and_then_goes_direct(nodes: Cluste
     assert (nodes.calls("a", "Pop"), nodes.calls("b", "Pop")) == (0, 1)
 
 
-async def test_forwarded_pushes_go_by_the_wire_between_nodes_once_it_stands(nodes: Cluster) -> None:
+async def test_forwarded_pushes_go_over_a_websocket_once_it_stands(nodes: Cluster) -> None:
     """By streams, which relay them as they are, and as calls; plain, or with an identity and in order."""
     client = await nodes.client("a", direct=False)
     for n in range(2):
@@ -79,12 +80,39 @@ async def test_what_is_wrong_with_a_forwarded_push_its_owner_says(nodes: Cluster
         response = pb.PushStreamResponse.FromString(await call.read())  # type: ignore[arg-type]
         assert isinstance(error_in(response.results[0].error), InvalidInput)
     call.cancel()
-    assert (await client.push("q", numbers(2, 1))).first_offset == 12, "the wire is as good as before"
+    assert (await client.push("q", numbers(2, 1))).first_offset == 12, "the connection is as good as before"
 
 
-async def test_where_the_wire_cannot_be_reached_pushes_go_over_grpc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Cluster, "_wire", lambda *_: PeerAddress("127.0.0.1:1", "b"))
+async def test_a_large_push_and_more_than_a_connection_takes_keep_their_order(
+    nodes: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other nodes are held back where clients would be refused; a large push goes in several frames."""
+    monkeypatch.setattr("jjq.http.websocket.calls.WEBSOCKET_CALLS_MAX", 3)
+    client = await nodes.client("a", direct=False)
+    await client.push("q", numbers(0, 1))
+    await wired(nodes.world.nodes["a"].router)
+    before, large = nodes.forwarded("b"), values(bytes(3_000_000))
+    pushes = [
+        client.push("q", large if n == 20 else numbers(n, 1), producer="p", sequence=n) for n in range(60)
+    ]
+    assert [r.first_offset for r in await asyncio.gather(*pushes)] == list(range(11, 71))
+    assert nodes.forwarded("b") - before == 62, "two more for the large one"
+
+
+async def test_other_verbs_go_over_it_too(nodes: Cluster) -> None:
+    client = await nodes.client("a", direct=False)
+    await client.get_queue("q")
+    await wired(nodes.world.nodes["a"].router)
+    before = nodes.forwarded("b")
+    assert (await client.peek("q/s", 2)).batch.num_rows == 2
+    assert (await client.pop("q/s", 2)).next == 2
+    await client.confirm("q/s", 2)
+    assert nodes.forwarded("b") - before >= 3
+
+
+async def test_where_no_websocket_can_be_had_pushes_go_over_grpc() -> None:
     async with cluster("ab") as nodes:
+        nodes.servers["b"].transports = Transports(free_ports(1)[0], "x")
         await nodes.world.store.create_queue("q")
         nodes.world.own("q", "b")
         client = await nodes.client("a", direct=False)

@@ -32,6 +32,7 @@ def test_a_node_is_not_taken_over_while_greedy_requests_come(tmp_path: Path, sea
     common = (
         "--cold", f"s3://{seaweed.bucket}/g-{SystemChance().token()}", "--s3-endpoint", seaweed.endpoint,
         "--s3-region", seaweed.region, "--journal", "s3", "--lease-seconds", "6", "--grace-seconds", "1",
+        "--http-listen", "127.0.0.1:0",
     )  # fmt: skip
     keys = {"JJQ_S3_ACCESS_KEY": seaweed.access_key, "JJQ_S3_SECRET_KEY": seaweed.secret_key}
     nodes = [JjqServer(tmp_path / name, "--node", name, *common, environment=keys) for name in ("n1", "n2")]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from functools import partial
 from pathlib import Path
 
 import pytest
+from picows import WSError, WSListener, ws_connect
 
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.clock import SystemClock
 from coldstore.shared.errors import Denied
-from hotstore.port import Push
-from jjq.remote.peer_connection import PeerAddress, PeerConnection
+from jjq.remote.peer_store import PeerStore
 from jjq.remote.settings import RemoteSettings
-from jjq.remote.store import RemoteStore, encode_push
+from jjq.remote.store import RemoteStore
+from jjq.wire.call_frames import PEER_PATH
 from jjq.wire.services import PEER
 from tests.jjq.cluster.members import RealCluster, real_cluster
 from tests.jjq.serving import values
@@ -40,7 +41,7 @@ async def test_any_node_forwards_for_those_who_have_a_key(tmp_path: Path) -> Non
         for name in ("a", "b"):
             client = await cluster.client(name, key=key)
             for number in range(4):
-                for _ in range(3):  # the first goes over gRPC, later ones over the peer connection
+                for _ in range(3):  # the first goes over gRPC, later ones over WebSocket
                     await client.push(f"q{number}", values(b"x"))
             operator = cluster.operator(name, key=key)
             assert {state.node.id for state in await operator.nodes()} == {"a", "b"}
@@ -63,18 +64,18 @@ async def test_the_doors_of_nodes_want_the_key_that_nodes_share(tmp_path: Path) 
             async with RemoteStore(node.address, settings) as stranger:
                 with pytest.raises(Denied, match="nodes of the cluster"):
                     await stranger.get_queue("q")
-        place = PeerAddress(f"127.0.0.1:{node.server.peer_port}", "a")
-        message = encode_push(Push("q", values(b"x")))
-        loop = asyncio.get_running_loop()
-        for shown, fits in ((None, False), (key, False), (node.keys.peer, True)):
-            make = partial(PeerConnection, place, 5.0, shown)
-            _, wire = await loop.create_connection(make, "127.0.0.1", node.server.peer_port)
-            await wire.ready()
-            if fits:
-                assert (await wire.push(message)).count == 1
-            else:
-                with pytest.raises(Denied, match="nodes of the cluster"):
-                    await wire.push(message)
-            wire.close()
+        assert node.http is not None
+        host = f"ws://127.0.0.1:{node.http.port}{PEER_PATH}"
+        for shown in (None, key):
+            headers = None if shown is None else {"Authorization": f"Bearer {shown}"}
+            with pytest.raises(WSError, match="401"):
+                await ws_connect(lambda *_: WSListener(), host, extra_headers=headers, max_redirects=0)
+        settings = RemoteSettings(
+            5.0, direct=False, patient=False, service=PEER, key=node.keys.peer, transport="websocket"
+        )
+        async with PeerStore(node.address, settings, SystemClock(), SystemChance()) as other:
+            assert (await other.push("q", values(b"x"))).count == 1
+            await node.keys.refresh()
+            assert other._socket() is not None, "a change of keys leaves other nodes alone"
         after = await cluster.client("a", key=key)
         assert (await after.get_queue("q")).next_offset == 1

@@ -28,6 +28,7 @@ class Processes:
         common = (
             "--cold", f"s3://{seaweed.bucket}/c-{SystemChance().token()}", "--s3-endpoint", seaweed.endpoint,
             "--s3-region", seaweed.region, "--journal", "s3", "--lease-seconds", "6", "--grace-seconds", "1",
+            "--http-listen", "127.0.0.1:0",
         )  # fmt: skip
         self.folder = folder
         self.servers = {

@@ -26,7 +26,6 @@ from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import arrow_field
 from jjq.wire.friendly import decode, decode_small, finish
 from tests.jjq.server import greedy
-from tests.jjq.server.listening import listening
 from tests.jjq.serving import Served, rest, said, until
 from tests.servers.jjq_server import JjqServer
 
@@ -207,17 +206,6 @@ async def test_an_arrow_batch_that_grows_is_refused_before_it_does(fake: Served,
     async with watched_loop() as stall:
         assert {"columns": "schema", "dictionary": "once expanded"}[name] in await refused(fake, "Push", raw)
     assert stall.seconds < STALL_SECONDS
-
-
-async def test_pushes_of_another_node_keep_their_order_behind_a_large_one() -> None:
-    async with listening() as here:
-        peer = await here.peer()
-        content = b"\x0a\x03\x22\x01x" * 20_000
-        head = pb.PushRequest(queue="orders").SerializeToString()
-        peer.say(1, head + arrow_field.lead_elements(len(content)) + content)
-        peer.push(2, b"later")
-        await until(lambda: here.store.has_begun(b"later"))
-        assert here.store.begun == [b"x", b"later"]
 
 
 async def test_what_a_refused_request_held_is_let_go_at_once(fake: Served) -> None:
