@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 
 from coldstore.shared.errors import Exhausted, InvalidInput
 from hotstore.groups.drivers import OPTIONS
@@ -38,7 +39,7 @@ class Capacity:
                 f"no group of queue {queue.name} uses {', '.join(sorted(entry.options))}: leave these options out, or "
                 f"create a group with fifottl, limfifottl or utubettl"
             )
-        limited = [group for group in groups if group.live.state.settings.capacity is not None]
+        limited = _limited(groups)
         if not limited:
             return
         check_seconds("timeout", entry.timeout)
@@ -50,26 +51,28 @@ class Capacity:
                     f"the push has {rows} elements, and group {group.id} has room for {capacity} in all: push fewer at "
                     f"a time"
                 )
-        if self._full(queue.name, rows) is not None:
-            await self._wait(queue.name, rows, entry.timeout)
+        if self._full(queue.name, limited, rows) is not None:
+            await self._wait(queue, limited, rows, entry.timeout)
         self._count(queue.name, entry, rows)
 
-    def _full(self, queue: str, rows: int) -> WorkGroup | None:
-        """A group that has no room for so many more. Asked anew each time: one may be deleted, or loaded anew."""
+    def _full(self, queue: str, groups: list[WorkGroup], rows: int) -> WorkGroup | None:
+        """A group that has no room for so many more."""
         coming = self._inside.get(queue, 0) + rows
-        for group in self._desk.of(queue):
+        for group in groups:
             capacity = group.live.state.settings.capacity
             if capacity is not None and group.advance().counts["total"] + coming > capacity:
                 return group
         return None
 
-    async def _wait(self, queue: str, rows: int, seconds: float) -> None:
+    async def _wait(self, queue: HotQueue, groups: list[WorkGroup], rows: int, seconds: float) -> None:
+        """Until there is room; nothing happens between that and the return."""
         try:
             async with asyncio.timeout(seconds):
-                while (full := self._full(queue, rows)) is not None:
+                while (full := self._full(queue.name, groups, rows)) is not None:
                     await _turn(full.pushes)
+                    groups = _limited(await self._desk.all_of(queue))  # one may have been loaded anew
         except TimeoutError:
-            full = self._full(queue, rows)
+            full = self._full(queue.name, groups, rows)
             if full is not None:
                 state = full.live.state
                 raise Exhausted(
@@ -96,6 +99,11 @@ class Capacity:
             self._inside[queue] -= entry.payload.num_rows
 
 
+def _limited(groups: list[WorkGroup]) -> list[WorkGroup]:
+    """Those that have a capacity."""
+    return [group for group in groups if group.live.state.settings.capacity is not None]
+
+
 async def _turn(line: deque[asyncio.Future[None]]) -> None:
     """Wait until a task of the group is done."""
     turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -104,4 +112,5 @@ async def _turn(line: deque[asyncio.Future[None]]) -> None:
         await turn
     finally:
         if not turn.done() or turn.cancelled():
-            line.remove(turn)
+            with suppress(ValueError):  # a task was done just when the wait ended
+                line.remove(turn)

@@ -69,12 +69,14 @@ class WorkDesk:
         self._groups: dict[str, WorkGroup] = {}
         self._of_queue: dict[str, dict[str, WorkGroup]] = {}  # by queue, then by id
         self._loading: SingleFlight[str, WorkGroup] = SingleFlight()
+        self._opening: SingleFlight[str, None] = SingleFlight()
         self._snapshots: SingleFlight[str, None] = SingleFlight(_log_snapshot)
         self.lazy_seconds = LAZY_SECONDS
         self._alarm: asyncio.Task[None] | None = None
         self._alarm_us = 0
         self._broken: set[str] = set()  # loaded in this run before: what is taken was taken by living workers
         self._unloaded: set[str] = set()  # queues with groups that nobody has asked for yet
+        self._coming: set[str] = set()  # queues that came to this node, with ledgers that are not all open yet
         self._closed = False
 
     # Finding ------------------------------------------------------------------------------------------
@@ -110,8 +112,8 @@ class WorkDesk:
         return [group for group in self._of_queue.get(queue, {}).values() if group.live.state.exists]
 
     def has_no_limits(self, queue: HotQueue) -> bool:
-        """Whether all groups of a queue are loaded, and none has a capacity."""
-        if queue.name in self._unloaded:
+        """Whether all groups of a queue are here and loaded, and none has a capacity."""
+        if queue.name in self._unloaded or queue.name in self._coming:
             return False
         return all(
             group.live.state.settings.capacity is None
@@ -119,14 +121,22 @@ class WorkDesk:
         )
 
     async def all_of(self, queue: HotQueue) -> list[WorkGroup]:
-        """The groups of a queue; those that were not asked for yet are loaded."""
-        if queue.name in self._unloaded:
-            self._unloaded.discard(queue.name)
-            for group_id in self.names(queue.name):
+        """The groups of a queue; those that were not asked for yet, or are still coming, are waited for."""
+        while queue.name in self._coming:
+            try:
+                await self._come(queue)
+            except JjqError as error:  # a push does not wait for a group that cannot work
+                log.warning("groups of queue %s cannot be opened now: %s", queue.name, error)
+                break
+        while queue.name in self._unloaded:
+            wanted = self.names(queue.name)
+            for group_id in wanted:
                 try:
                     await self._load(group_id)
-                except JjqError as error:  # a push does not wait for a group that cannot work
+                except JjqError as error:
                     log.warning("group %s cannot be loaded now: %s", group_id, error)
+            if wanted == self.names(queue.name):  # only now: others wait for them as well
+                self._unloaded.discard(queue.name)
         return self.of(queue.name)
 
     def expect(self, ledger: str) -> None:
@@ -299,6 +309,7 @@ class WorkDesk:
         if self._groups.get(group.id) is group:
             del self._groups[group.id]
             del self._of_queue[group.queue.name][group.id]
+            self._unloaded.add(group.queue.name)  # a push must know whether it is full
         group.writer.stop()
         group.elements.leave()
 
@@ -316,12 +327,25 @@ class WorkDesk:
         if paths.ledger_parts(queue.name) is not None:
             self.expect(queue.name)
             return
+        self._coming.add(queue.name)  # at once: the queue is open, and a push must know that it may be full
+        if queue.on_grown is None:
+            queue.on_grown = lambda: self._grown(self._of_queue.setdefault(queue.name, {}))
+        await self._come(queue)
+
+    async def _come(self, queue: HotQueue) -> None:
+        """Open the ledgers of a queue, once however many ask."""
+        await self._opening.run(queue.name, lambda: self._come_once(queue), f"jjq-open-ledgers-{queue.name}")
+
+    async def _come_once(self, queue: HotQueue) -> None:
         for ledger in await self.run(lambda: self._cold.ledger_names(queue.name)):
             try:
                 await self.registry.queue(ledger)
             except NotFound:
                 continue  # deleted
             self._broken.discard(ledger.replace("~", "/", 1))
+        self._coming.discard(queue.name)
+        if not self.names(queue.name):
+            queue.on_grown = None
 
     def expect_all(self) -> None:
         """After the journal was replayed."""
