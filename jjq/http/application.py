@@ -177,7 +177,7 @@ class Application:
                 403,
                 f"web pages of {origin[:100]!r} may not ask this server: list that origin in http_origins",
             )
-        allowed = b"authorization, content-type, idempotency-key, last-event-id, jjq-expected-offset, jjq-key"
+        allowed = b"authorization, content-type, idempotency-key, last-event-id, jjq-expected-offset, jjq-key, range, upload-offset"
         return [
             (b"access-control-allow-origin", origin.encode("latin-1")),
             (b"vary", b"origin"),
@@ -219,14 +219,14 @@ class Application:
                 async for part in parts:
                     if not request.answered:
                         request.answered = True
-                        await send(_start(200, reply.media_type, [*headers, *reply.headers]))
+                        await send(_start(reply.status, reply.media_type, [*headers, *reply.headers]))
                         if request.method == "HEAD":
                             break
                     meter.sent(len(part))
                     await outgoing.send(_write(send, part), len(part))
             if not request.answered:
                 request.answered = True
-                await send(_start(200, reply.media_type, [*headers, *reply.headers]))
+                await send(_start(reply.status, reply.media_type, [*headers, *reply.headers]))
             await send({"type": "http.response.body", "body": b""})
             meter.ended(grpc.StatusCode.OK)
         except (ClientGone, asyncio.CancelledError):
