@@ -4,7 +4,7 @@ What is copied, and in which order, queue by queue:
 
     1. jjq.json, queue.json      the same store, the same queue: identities stay
     2. a look at the metadata    which blocks there are now; whatever is committed later is for the next backup
-    3. final blocks, in order    data, checked against its digest, then metadata, as commit.py writes them
+    3. final blocks, in order    large objects that elements name, data, checked against its digest, then metadata
     4. young blocks, in order    likewise; those of an earlier backup that final blocks hold by now are swept
     5. roll-ups                  made anew from the metadata
     6. the copy is verified
@@ -38,6 +38,7 @@ import pyarrow as pa
 from coldstore.block.files import BlockFiles
 from coldstore.history import load, rollups
 from coldstore.history.block_list import BlockList
+from coldstore.large.upload import copy_object
 from coldstore.layout import metadata, paths
 from coldstore.layout import queue_settings as queue
 from coldstore.layout.metadata import BlockMetadata
@@ -47,6 +48,7 @@ from coldstore.queue.cold_queue import ColdQueue
 from coldstore.queue.verify import Progress as VerifyProgress
 from coldstore.queue.verify import Report, verify
 from coldstore.shared import limits
+from coldstore.shared.attachments import objects_in
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, DataLoss, JjqError, NotFound
@@ -147,7 +149,7 @@ def copy_queue(
     try:
         files = _begin(work, judged)
         copy = _Copy(judged, files, work.fresh, progress)
-        problem: JjqError | None = copy.run()
+        problem: JjqError | None = copy.run() or copy.lost
         end = _tidy(work, files)
         report = None
         if work.check == "all":
@@ -228,6 +230,7 @@ class _Copy:
         self._progress = progress
         self.copied: list[BlockMetadata] = []
         self.done_bytes = 0
+        self.lost: DataLoss | None = None  # the first large object that could not be copied
 
     def run(self) -> DataLoss | None:
         """Copy what is missing; why it does not reach further, if the source is not sound."""
@@ -292,7 +295,16 @@ class _Copy:
         return sound_prefix(self._source).blocks.final_next >= young.next
 
     def _put(self, block: BlockMetadata, data: pa.Buffer) -> None:
-        """Data before metadata. What lies there is of a backup that was broken off, and is replaced."""
+        """Objects before data, data before metadata. What lies there is of a backup that was broken off, and is
+        replaced. An object that is lost keeps nothing else from being copied."""
+        table = self._source.open(block, data).read(block.first - block.file_first, columns=["headers"])
+        for ref in objects_in(table):
+            try:
+                copy_object(
+                    self._source.objects, self._target.objects, self._source.name, ref.sha256, ref.size
+                )
+            except DataLoss as loss:
+                self.lost = self.lost or loss
         self._ensure(self._target.key(block.path), memoryview(data), block.sha256)
         if self._fresh:
             block = replace(block, epoch=0, copy=None)

@@ -22,7 +22,7 @@ from hotstore.checkpoint.recollection import CheckpointPlace, Recollection
 from hotstore.checkpoint.registry_part import RegistryPart
 from hotstore.journal.port import Extent, Journal, Poisoned
 from hotstore.journal.witness import Exposed, Testimony, Witness
-from hotstore.large.desk import ObjectDesk, ObjectLimits
+from hotstore.large.desk import ObjectDesk
 from hotstore.large.sweep import UploadSweep
 from hotstore.lifecycle.administration import Administration
 from hotstore.lifecycle.departure import Departures
@@ -133,17 +133,16 @@ class Engine:
             self.registry, self.committer, self.sealer, self.departures, cold, self.registry.owners, runners.seal,
             clock,
         )  # fmt: skip
-        bounds = ObjectLimits(settings.object_bytes_max, settings.queue_objects_bytes_max)
-        self.large = ObjectDesk(cold.objects, bounds, runners.large, clock, chance)
+        self.large = ObjectDesk(cold.objects, settings, runners.large, clock, chance)
         self.store = HotStore(
             self.registry, self.committer, admission, reading, self.blocks, self.sealer, runners.load, clock, chance,
             administration, self.status, self.work, self.large,
         )  # fmt: skip
+        uploads = UploadSweep(cold.objects, runners.seal, clock)
         self.maintenance = Maintenance(
             Parts(
                 self.registry, self.blocks, self.sealer, self.checkpointer, runners.seal,
-                self.usage, free_bytes, self.look_at_journal, cold.sweep_deleted,
-                UploadSweep(cold.objects, runners.seal, clock),
+                self.usage, free_bytes, self.look_at_journal, cold.sweep_deleted, uploads,
             ),
             settings,
             clock,
@@ -153,7 +152,6 @@ class Engine:
         self._reported = Extent(0, None, 0)  # what the cold store knows of the journal
         self._report_at = 0.0
         self._closed = False
-
         self.on_leaving: Callable[[bool], Awaitable[None]] = _nothing  # told whether all is in the cold store
         self._on_closed = on_closed
         self.store.closes(self.close)

@@ -10,10 +10,12 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 
+from coldstore.large.download import damaged, read_part, steps
+from coldstore.layout import paths
 from coldstore.objects.parts import parts_of
 from coldstore.objects.port import ObjectStore
 from coldstore.shared import failpoint
-from coldstore.shared.errors import Conflict, InvalidInput, JjqError, check
+from coldstore.shared.errors import Conflict, InvalidInput, JjqError, NotFound, check
 from coldstore.shared.limits import PART_BYTES
 
 
@@ -83,3 +85,26 @@ class LargeUpload:
         if self._upload is not None:
             with suppress(JjqError):
                 self._store.abort_parts(self._key, self._upload)
+
+
+def copy_object(source: ObjectStore, target: ObjectStore, queue: str, sha256: str, size: int) -> None:
+    """Copy an object to another store, unless it is there; `DataLoss` if the source does not have it as it was."""
+    key = paths.large(queue, sha256)
+    with suppress(NotFound):
+        if target.head(key).size == size:
+            return
+    one = LargeUpload(target, key, sha256, size)
+    one.begin()
+    try:
+        for number, (start, end) in enumerate(steps(0, size)):
+            part = read_part(source, queue, sha256, start, end)
+            one.add(part)
+            one.put(number, part)
+        if size == 0:
+            read_part(source, queue, sha256, 0, 0)
+        one.finish()
+    except InvalidInput:
+        raise damaged(key) from None
+    except JjqError:
+        one.abort()
+        raise

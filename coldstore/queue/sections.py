@@ -21,10 +21,12 @@ from coldstore.block.files import BlockFiles, check_digest
 from coldstore.history import rollups
 from coldstore.history.columns import FIELDS, BlockColumns
 from coldstore.history.rollups import Rollup
+from coldstore.large.download import check_object
 from coldstore.layout import metadata, paths
 from coldstore.layout.metadata import BlockMetadata
 from coldstore.layout.paths import MetaKey
 from coldstore.shared import batch
+from coldstore.shared.attachments import objects_in
 from coldstore.shared.batch import Content
 from coldstore.shared.errors import DataLoss, NotFound
 
@@ -35,6 +37,8 @@ DefectKind = Literal[
     "data missing",
     "data damaged",  # size or digest differ from what was committed
     "data wrong",  # digest is right, yet it does not hold what the metadata says
+    "object missing",  # a large object that an element names
+    "object damaged",  # its size or digest is not what its name and the element say
     "rollup damaged",  # costs time when the queue is opened, nothing else
     "stray file",  # a file that does not belong there
     "queue document missing",  # the files of a queue are there, `queue.json` is not
@@ -137,6 +141,7 @@ class _Check:
     defects: list[Defect] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     claimed: list[str] = field(default_factory=list)
+    objects: set[str] = field(default_factory=set)  # large objects that were looked at
     blocks: int = 0
     elements: int = 0
     stored_bytes: int = 0
@@ -201,6 +206,7 @@ class _Check:
             try:
                 table = self.files.open(block, data).read(block.first - block.file_first)
                 wrong = list(_contradictions(table, block, self.files.settings.content))
+                self._objects(table, block)
             except DataLoss as loss:
                 wrong = [str(loss)]
             for text in wrong:
@@ -209,6 +215,18 @@ class _Check:
         self.elements += block.count
         self.stored_bytes += block.stored_bytes
         self.tick(block.stored_bytes)
+
+    def _objects(self, table: pa.Table, block: BlockMetadata) -> None:
+        """Read the large objects that elements of a block name, each once in a section."""
+        for ref in objects_in(table):
+            if ref.sha256 in self.objects:
+                continue
+            self.objects.add(ref.sha256)
+            try:
+                check_object(self.files.objects, self.files.name, ref.sha256, ref.size)
+            except DataLoss as loss:
+                kind: DefectKind = "object missing" if " is gone" in loss.message else "object damaged"
+                self._report(kind, loss.key or "", f"an element of block {block.id} names it", block.first)
 
     def _read(self, block: BlockMetadata, key: str) -> pa.Buffer | None:
         """The bytes that were committed, else None after a report."""

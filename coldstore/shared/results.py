@@ -146,6 +146,15 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
+class UploadState:
+    """An upload: its name from now on, how many bytes came, and whether the object is there already."""
+
+    upload: str
+    received: int = 0
+    done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Popped:
     """Elements, the position they begin at and the one that follows them."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 from coldstore.large.download import check_part, read_part, steps
 from coldstore.large.notes import UploadNotes
@@ -18,29 +17,22 @@ from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Exhausted, InvalidInput, JjqError, NotFound
 from coldstore.shared.limits import OBJECT_CHUNK_BYTES
 from coldstore.shared.push import Push
-from hotstore.large.port import UploadState
+from coldstore.shared.results import UploadState
 from hotstore.large.session import UploadSession
 from hotstore.limits import OBJECT_USE_SECONDS, UPLOAD_IDLE_SECONDS, UPLOADS_MAX
 from hotstore.queue.registry import Registry
 from hotstore.runner import Runner
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectLimits:
-    """How large one object may be, and all of a queue together; 0: no bound."""
-
-    object_bytes_max: int
-    queue_bytes_max: int = 0
+from hotstore.settings import HotSettings
 
 
 class ObjectDesk:
     """One for each node. All of it runs on the event loop; threads do what blocks."""
 
     def __init__(
-        self, objects: ObjectStore, limits: ObjectLimits, runner: Runner, clock: Clock, chance: Chance
+        self, objects: ObjectStore, settings: HotSettings, runner: Runner, clock: Clock, chance: Chance
     ) -> None:
         self._objects = objects
-        self._limits = limits
+        self._settings = settings
         self._runner = runner
         self._clock = clock
         self._chance = chance
@@ -135,7 +127,7 @@ class ObjectDesk:
             await self._drop(name)
 
     def _check_size(self, size: int) -> None:
-        most = self._limits.object_bytes_max
+        most = self._settings.object_bytes_max
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
             raise InvalidInput(f"the size of an object is {size!r:.60}: give a whole number of bytes")
         if size > most:
@@ -144,7 +136,7 @@ class ObjectDesk:
             )
 
     async def _check_quota(self, queue: str, size: int) -> None:
-        most = self._limits.queue_bytes_max
+        most = self._settings.queue_objects_bytes_max
         if not most:
             return
         now = self._clock.monotonic()

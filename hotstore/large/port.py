@@ -8,19 +8,10 @@ object is there already: then nothing is sent. Afterwards a push names the objec
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Protocol, cast
 
+from coldstore.shared.results import UploadState
 from hotstore.port import Store
-
-
-@dataclass(frozen=True, slots=True)
-class UploadState:
-    """An upload: its name from now on, how many bytes came, and whether the object is there already."""
-
-    upload: str
-    received: int = 0
-    done: bool = False
 
 
 class LargeStore(Protocol):

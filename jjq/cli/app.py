@@ -43,8 +43,8 @@ def make_app() -> App:
         suppress_keyboard_interrupt=False,
     )
     for command in (
-        serve, push.push, pop.pop, pop.peek, pop.tail, pop.replay, sql, queue.blocks, verify, backup, restore,
-        release, bench, status.ping, status.status, status.top,
+        serve, push.push, push.push_file, pop.pop, pop.peek, pop.tail, pop.replay, pop.get, sql, queue.blocks, verify,
+        backup, restore, release, bench, status.ping, status.status, status.top,
         queue.app, subscriber.app, group.app, task.app, work, key.app, node.app, shard.app, config.app, pipeline.app,
         _text_app(),
     ):  # fmt: skip

@@ -24,7 +24,7 @@ from pydantic_settings import (
 from coldstore.layout.paths import check_name
 from coldstore.objects.settings import S3Settings
 from coldstore.shared.errors import InvalidInput
-from coldstore.shared.limits import GIB, MIB
+from coldstore.shared.limits import GIB, MIB, OBJECT_BYTES_MAX
 from hotstore.settings import HotSettings
 from jjq.addresses import split_address
 from jjq.http.settings import HttpSettings, listen_address, words
@@ -94,6 +94,8 @@ class Settings(BaseSettings):
     disk_free_bytes_min: ByteSize = ByteSize(256 * MIB)
     cache_bytes_max: ByteSize = ByteSize(4 * GIB)
     outgoing_bytes_max: ByteSize = ByteSize(OUTGOING_BYTES_MAX)
+    object_bytes_max: ByteSize = ByteSize(OBJECT_BYTES_MAX)
+    queue_objects_bytes_max: ByteSize = ByteSize(0)
     idle_seconds: float = 600.0
     producer_seconds: float = 7 * 86_400.0
     seal_on_close: bool = False
@@ -159,6 +161,8 @@ class Settings(BaseSettings):
                 pending_bytes_max=self.pending_bytes_max,
                 hot_bytes_max=self.hot_bytes_max,
                 disk_free_bytes_min=self.disk_free_bytes_min,
+                object_bytes_max=self.object_bytes_max,
+                queue_objects_bytes_max=self.queue_objects_bytes_max,
                 idle_seconds=self.idle_seconds,
                 producer_seconds=self.producer_seconds,
                 seal_on_close=self.seal_on_close,

@@ -16,7 +16,7 @@ from coldstore.shared.chance import Chance
 from coldstore.shared.deadline import within
 from coldstore.shared.errors import Exhausted, JjqError, NotFound, Unavailable
 from coldstore.shared.limits import PART_BYTES, PARTS_MAX
-from hotstore.large.port import UploadState
+from coldstore.shared.results import UploadState
 from jjq.limits import OBJECT_FINISH_SECONDS, OBJECT_SECONDS
 from jjq.remote.channels import Call, Lane, Link, read_message
 from jjq.remote.retry import LinkBackoff

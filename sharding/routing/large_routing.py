@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import cast
 
+from coldstore.shared.results import UploadState
 from hotstore.large.desk import LargeVerbs
-from hotstore.large.port import UploadState
 from hotstore.port import QueueInfo, Store
 
 

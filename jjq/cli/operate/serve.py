@@ -63,14 +63,14 @@ def serve(
     segment_bytes: Annotated[str | None, _option("Size of a journal file [64MiB].", _BUDGETS)] = None,
     journal_bytes_max: Annotated[str | None, _option("Journal; full: no pushes [4GiB].", _BUDGETS)] = None,
     unsealed_bytes_max: Annotated[str | None, _option("Memory, not yet cold [1GiB].", _BUDGETS)] = None,
-    pending_bytes_max: Annotated[
-        str | None, _option("Pushes on their way to disk [64MiB].", _BUDGETS)
-    ] = None,
+    pending_bytes_max: Annotated[str | None, _option("Pushes going to disk [64MiB].", _BUDGETS)] = None,
     hot_bytes_max: Annotated[str | None, _option("Memory for blocks being read [512MiB].", _BUDGETS)] = None,
     disk_free_bytes_min: Annotated[str | None, _option("Disk that is kept free [256MiB].", _BUDGETS)] = None,
-    cache_bytes_max: Annotated[
-        str | None, _option("Disk for blocks of S3; 0: none [4GiB].", _BUDGETS)
+    object_bytes_max: Annotated[str | None, _option("Size of a large object [5GiB].", _BUDGETS)] = None,
+    queue_objects_bytes_max: Annotated[
+        str | None, _option("Quota of a queue's objects [0].", _BUDGETS)
     ] = None,
+    cache_bytes_max: Annotated[str | None, _option("Disk for S3's blocks; 0: none [4GiB].", _BUDGETS)] = None,
     outgoing_bytes_max: Annotated[
         str | None, _option("Memory for what clients did not read yet [128MiB].", _BUDGETS)
     ] = None,

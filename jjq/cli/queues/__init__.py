@@ -2,8 +2,8 @@
 
     queue        `jjq queue …` and `jjq blocks`: create, list, describe, change, seal, delete
     subscriber   `jjq subscriber …`: create, list, describe, seek, sleep, wake up, delete
-    push         `jjq push`: from arguments, a file or standard input
-    pop          `jjq pop`, `peek`, `tail` and `replay`
+    push         `jjq push`: from arguments, a file or standard input; `jjq push-file`: files as elements
+    pop          `jjq pop`, `peek`, `tail`, `replay` and `get`
     elements     elements as text, and text as elements
     sql          `jjq sql`: ask in SQL
     sql_output   the rows of a query: tables, CSV, JSON, Arrow, Parquet

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import orjson
 
 from coldstore.shared.errors import InvalidInput
-from jjq.cli.output import time_text, write
+from jjq.cli.output import bytes_text, time_text, write
 from jjq.client.element_json import as_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from coldstore.shared.batch import Element
+
+_NAMING = ("jjq-object", "jjq-reference")
 
 Form = Literal["columns", "values", "json"]
 
@@ -48,8 +50,22 @@ def print_elements(batch: pa.RecordBatch, form: Form) -> None:
 
 def _columns(element: Element) -> str:
     key = "" if element.key is None else f"  {_text(element.key)}"
-    headers = "".join(f"  {name}={_text(value)}" for name, value in element.headers.items())
-    return f"{element.offset:>10}  {time_text(element.timestamp)}{key}{headers}  {_text(element.value)}"
+    shown = ((name, value) for name, value in element.headers.items() if name not in _NAMING)
+    headers = "".join(f"  {name}={_text(value)}" for name, value in shown)
+    value = named_text(element) or _text(element.value)
+    return f"{element.offset:>10}  {time_text(element.timestamp)}{key}{headers}  {value}"
+
+
+def named_text(element: Element) -> str:
+    """The object or the reference of an element, in a few words; empty if it has none."""
+    ref, reference = element.object, element.reference
+    if ref is not None:
+        words = [ref.name, ref.media_type, bytes_text(ref.size), f"sha256:{ref.sha256[:12]}"]
+        return f"[object {' '.join(_text(word) for word in words if word)}]"
+    if reference is not None:
+        size = "" if reference.size is None else f" {bytes_text(reference.size)}"
+        return f"[reference {_text(reference.uri)}{size}]"
+    return ""
 
 
 def _bytes(value: bytes | str | dict[str, Any]) -> bytes:

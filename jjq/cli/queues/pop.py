@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from coldstore.shared.limits import OBJECT_CHUNK_BYTES
 from jjq.cli.connection import HERE, Connection, Json
 from jjq.cli.output import progress
 from jjq.cli.queues.elements import choose_form, print_elements
@@ -123,6 +125,44 @@ def tail(
     with at.open() as client:
         for batch in client.replay(queue, start, follow=follow):
             print_elements(batch, form)
+
+
+def get(
+    queue: str,
+    offset: int,
+    /,
+    *,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    at: Connection = HERE,
+) -> None:
+    """Write the large object of an element to a file or to standard output; of a plain element, its value.
+
+    ```
+    jjq get images 17 -o cat.png
+    jjq get models 3 | tar -x
+    ```
+
+    A file appears under its name when all of it is there and its checksum is right.
+
+    Parameters
+    ----------
+    queue
+        Name of the queue.
+    offset
+        The element.
+    output
+        The file to write. By default standard output.
+    """
+    with at.open() as client:
+        found = client.replay(queue, f"offset:{offset}", f"offset:{offset + 1}").elements()
+        element = next(found)  # an offset that the queue does not have was refused
+        if output is not None:
+            element.save(output)
+            return
+        with element.open() as file:
+            while data := file.read(OBJECT_CHUNK_BYTES):
+                sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
 
 
 def replay(

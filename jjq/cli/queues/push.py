@@ -97,6 +97,50 @@ def push(
     _report(*receipts, json=json)
 
 
+def push_file(
+    queue: str,
+    /,
+    *files: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    media_type: str | None = None,
+    key: str | None = None,
+    header: Annotated[list[str], Parameter(negative=())] | None = None,
+    json: Json = False,
+    at: PushConnection = _HERE,
+) -> None:
+    """Push files, each as one element, whatever it holds and however large it is.
+
+    ```
+    jjq push-file images cat.png dog.png
+    jjq push-file models --key v7 --media-type application/octet-stream model.bin
+    ```
+
+    The bytes are stored as a large object, once, before the element is acknowledged. `jjq get` writes them to a file.
+
+    Parameters
+    ----------
+    queue
+        Name of the queue.
+    files
+        Paths of files; one element each.
+    media_type
+        Of these files, such as image/png. By default it follows from the name of each.
+    key
+        Key for all these elements.
+    header
+        NAME=VALUE for all these elements; may be repeated.
+    json
+        Print the receipt as JSON.
+    """
+    if not files:
+        raise InvalidInput("give the paths of files: jjq push-file images cat.png")
+    shared = _headers(header or [])
+    with at.open() as client:
+        found = [
+            client.push_file(queue, path, key=key, headers=shared, media_type=media_type) for path in files
+        ]
+    _report(found[0], found[-1], len(found), json=json)
+
+
 def _push(producer: Producer, items: Iterator[Item]) -> tuple[Receipt | None, Receipt | None, int]:
     """Push all items; the first and the last receipt, and how many there are."""
     first: PushFuture | None = None

@@ -10,18 +10,15 @@ import os
 import tempfile
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final, Self
+from typing import IO, Any, Self
 
 from coldstore.shared.attachments import ObjectRef
 from coldstore.shared.backoff import Backoff
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Exhausted, InvalidInput, JjqError, NotFound, Unavailable
-from coldstore.shared.limits import OBJECT_CHUNK_BYTES
+from coldstore.shared.limits import OBJECT_BACKOFF_SECONDS, OBJECT_BACKOFF_SECONDS_MAX, OBJECT_CHUNK_BYTES
 from hotstore.large.port import LargeStore
-
-_PAUSE_SECONDS: Final = 0.05
-_PAUSE_SECONDS_MAX: Final = 2.0
 
 
 class ObjectToSend:
@@ -127,7 +124,7 @@ async def send_object(
     store: LargeStore, queue: str, source: ObjectToSend, clock: Clock, chance: Chance, seconds: float
 ) -> None:
     """Upload, if the object is not there; returns when it is durable. Gives up after `seconds` without progress."""
-    backoff = Backoff(_PAUSE_SECONDS, _PAUSE_SECONDS_MAX, chance)
+    backoff = Backoff(OBJECT_BACKOFF_SECONDS, OBJECT_BACKOFF_SECONDS_MAX, chance)
     deadline = clock.monotonic() + seconds
     upload = ""
     while True:

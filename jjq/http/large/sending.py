@@ -28,7 +28,8 @@ from coldstore.shared.batch import payload
 from coldstore.shared.errors import Exhausted
 from coldstore.shared.limits import OBJECT_CHUNK_BYTES, OFFSET_MAX
 from coldstore.shared.push import Push
-from hotstore.large.port import LargeStore, UploadState, large_of
+from coldstore.shared.results import UploadState
+from hotstore.large.port import LargeStore, large_of
 from jjq.access.quotas import SPENDER
 from jjq.access.signatures import HEADER as SIGNATURE
 from jjq.client.large.sending import ObjectToSend, send_object

@@ -7,7 +7,8 @@ from contextlib import aclosing
 from typing import Any, cast
 
 from coldstore.shared.errors import InvalidInput
-from hotstore.large.port import LargeStore, UploadState, large_of
+from coldstore.shared.results import UploadState
+from hotstore.large.port import LargeStore, large_of
 from hotstore.port import Store
 from jjq.access.quotas import SPENDER
 from jjq.limits import UPLOAD_MESSAGE_BYTES_MAX

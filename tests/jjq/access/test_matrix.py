@@ -59,6 +59,9 @@ def message_for(method: Any) -> bytes:
         attach = pb.NumberedWork(id=1, attach=pb.AttachSession(session="s"))
         take = pb.NumberedWork(id=2, take=pb.TakeRequest(group=f"{QUEUE}/g"))
         return pb.WorkRequest(requests=[attach, take]).SerializeToString()
+    if method.name == "UploadObject":
+        begin = pb.UploadObjectRequest.Begin(queue=QUEUE, sha256="0" * 64, size=1)
+        return pb.UploadObjectRequest(begin=begin).SerializeToString()
     if method.name == "CompleteTasks":
         ack = pb.ChangeTasksRequest(group=f"{QUEUE}/g", verb=pb.TASK_VERB_ACK)
         return pb.CompleteTasksRequest(change=ack).SerializeToString()

@@ -177,7 +177,7 @@ def test_files_of_tls_may_be_texts_and_nothing_else_but_paths(name: str) -> None
         (lambda c: c.push("orders", [{"a": 1}]), r"push json.dumps\(value\)"),
         (lambda c: c.producer("orders").push({"a": 1}), r"push json.dumps\(value\)"),
         (
-            lambda c: c.push("orders", [b"x" * 20_000_000]),
+            lambda c: c.push("orders", pa.array([b"x" * 20_000_000])),
             f"element 0: .* at most {ELEMENT_BYTES_MAX} are allowed",
         ),
         (lambda c: c.create_subscriber("orders", start=NAIVE), "has no zone"),
@@ -215,7 +215,7 @@ def test_one_large_element_is_named_by_its_limit_through_a_server_as_well(tmp_pa
     with JjqServer(tmp_path) as server, jjq.connect(server.address) as client:
         client.create_queue("orders")
         with pytest.raises(jjq.InvalidInput, match=f"element 1: .* at most {ELEMENT_BYTES_MAX} are allowed"):
-            client.push("orders", [b"a", b"x" * 20_000_000])
+            client.push("orders", pa.array([b"a", b"x" * 20_000_000]))
 
 
 def test_starting_points_may_be_offsets_times_and_ages(any_client: jjq.Client) -> None:

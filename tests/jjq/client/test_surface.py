@@ -29,6 +29,7 @@ VERBS = sorted([
     "accept_loss", "close", "create_queue", "create_subscriber", "delete_queue", "delete_subscriber",
     "get_queue", "get_subscriber",
     "list_blocks", "list_queues", "list_subscribers", "peek", "peek_batch", "pop", "pop_batch", "producer", "push",
+    "push_file", "push_reference",
     "replay", "seal", "seek", "sleep", "sql", "status", "subscribe", "undelete_queue", "update_queue",
     "wakeup",
 ])  # fmt: skip
