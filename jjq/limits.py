@@ -215,6 +215,7 @@ HTTP_HEADER_SECONDS: Final = (
 HTTP_IDLE_SECONDS: Final = 75.0  # a connection without a request is closed
 HTTP_BODY_IDLE_SECONDS: Final = 30.0  # a body of which nothing comes for so long …
 HTTP_BODY_SECONDS: Final = 300.0  # … or that is not whole after so long ends the connection
+HTTP_BODY_BYTES_PER_SECOND: Final = 256 * KIB  # a large object may take so much longer than that
 HTTP_LINGER_SECONDS: Final = 2.0  # the rest of a body that was refused is passed over for so long
 HTTP_SEND_SECONDS: Final = 60.0  # a client that reads nothing for so long is cut off
 HTTP_EVENT_SECONDS: Final = (
@@ -228,6 +229,7 @@ LIVE_QUEUES_MAX: Final = 100  # queues that one listener can name
 LIVE_SUBSCRIBERS_MAX: Final = 100  # of a queue, that a sample tells of
 # HTTP: one server
 HTTP_CONNECTIONS_MAX: Final = 8_000  # beyond it the connection that is idle for longest makes room
+HTTP_SPOOLS_MAX: Final = 16  # files without a digest that are received; they are on disk meanwhile
 HTTP_INCOMING_BYTES_MAX: Final = 256 * MIB  # of bodies that are being received; more: 429
 
 # The priority socket, /connect/

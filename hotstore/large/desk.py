@@ -42,6 +42,10 @@ class ObjectDesk:
         ] = {}  # bytes of a queue's objects, and when they were counted
         self._forgetting: set[asyncio.Task[None]] = set()
 
+    @property
+    def object_bytes_max(self) -> int:
+        return self._limits.object_bytes_max
+
     # Uploads --------------------------------------------------------------------------------------
 
     async def begin(self, queue: str, sha256: str, size: int, upload: str, from_offset: int) -> UploadState:
@@ -213,6 +217,10 @@ class LargeVerbs:
 
     _large: ObjectDesk
     _registry: Registry
+
+    @property
+    def object_bytes_max(self) -> int:
+        return self._large.object_bytes_max
 
     async def begin_upload(
         self, queue: str, sha256: str, size: int, *, upload: str = "", from_offset: int | None = None

@@ -17,6 +17,11 @@ from hotstore.port import Store
 class LargeStore(Protocol):
     """Four verbs. Errors are those of coldstore.shared.errors."""
 
+    @property
+    def object_bytes_max(self) -> int:
+        """How large an object may be, as far as it is known here."""
+        ...
+
     async def begin_upload(self, queue: str, sha256: str, size: int, *, upload: str = "") -> UploadState:
         """Announce an object, or go on with `upload`. What is too large, or over a quota, is refused here."""
         ...

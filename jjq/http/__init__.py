@@ -15,6 +15,7 @@
     openapi        /openapi.json, from the routes and their types
     serving        puts all of it together
     v1/            REST
+    large/         … for large objects: streamed bodies, ranges
     priority_socket/  /connect/: the protocol of a small priority queue server
     websocket/     connections that leave HTTP for WebSocket
     sqew/          the interface of Sqew, at its own paths

@@ -44,12 +44,12 @@ _ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
 _SENT: Final = (
     b"authorization, content-type, idempotency-key, last-event-id, traceparent, x-request-id, jjq-expected-offset, "
-    b"jjq-key, jjq-producer, jjq-sequence, jjq-signature, jjq-stage"
+    b"jjq-key, jjq-producer, jjq-sequence, jjq-signature, jjq-stage, range, upload-offset"
 )
 _SHARED: Final = (  # what pages of listed origins may send, and read of an answer
     (b"access-control-allow-headers", _SENT),
     (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
-    (b"access-control-expose-headers", b"x-request-id, retry-after, location, jjq-position, jjq-next"),
+    (b"access-control-expose-headers", b"x-request-id, retry-after, location, jjq-position, jjq-next, upload-offset"),
 )
 _NO_STORE: Final = (b"cache-control", b"no-store")
 
@@ -222,14 +222,14 @@ class Application:
                 async for part in parts:
                     if not request.answered:
                         request.answered = True
-                        await send(_start(200, reply.media_type, [*headers, *reply.headers]))
+                        await send(_start(reply.status, reply.media_type, [*headers, *reply.headers]))
                         if request.method == "HEAD":
                             break
                     meter.sent(len(part))
                     await outgoing.send(_write(send, part), len(part))
             if not request.answered:
                 request.answered = True
-                await send(_start(200, reply.media_type, [*headers, *reply.headers]))
+                await send(_start(reply.status, reply.media_type, [*headers, *reply.headers]))
             await send({"type": "http.response.body", "body": b""})
             meter.ended(grpc.StatusCode.OK)
         except (ClientGone, asyncio.CancelledError):

@@ -26,7 +26,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from jjq.http.problems import HttpRefusal, refuse
-from jjq.http.request import ABORT, Scope
+from jjq.http.request import ABORT, PATIENT, Scope
 from jjq.http.websocket.open_sockets import OpenSockets
 from jjq.http.websocket.socket import WebSocket
 from jjq.http.websocket.upgrade import check_handshake, hand_over
@@ -89,7 +89,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast("asyncio.Transport", transport))
-        self.app_state[ABORT] = self.transport.abort
+        self.app_state |= {ABORT: self.transport.abort, PATIENT: self._allow}
         if not self._all.make_room():
             self._refuse(HttpRefusal(503, "the server has no room for one more connection: retry"))
             return
@@ -215,8 +215,16 @@ class HttpConnection(HttpToolsProtocol):
             self._timer.cancel()
         self._timer = None if seconds is None else self.loop.call_later(max(0.0, seconds), self._late)
 
+    def _allow(self, seconds: float) -> None:
+        """The body that is being received may take so long."""
+        if self._body_until:
+            self._body_until = self.loop.time() + seconds
+
     def _late(self) -> None:
         self._timer = None
+        if self._body_until > self.loop.time() and self.flow.read_paused:
+            self._watch(HTTP_BODY_IDLE_SECONDS)  # the client waits for us, not we for it
+            return
         if self._lingers:
             self.transport.close()
             return

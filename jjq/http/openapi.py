@@ -125,6 +125,5 @@ def _responses(route: HttpRoute, known: dict[int, Any]) -> dict[str, Any]:
     codes = (*_OF_ALL, *(_OF_BODIES if route.body is not None or route.takes else ()))
     if len(route.gives) and route.reply is not None:
         codes = (*codes, "406")
-    if route.name == "push":
-        codes = (*codes, "412")
-    return {str(route.status): done, **dict.fromkeys(sorted(codes), problem)}
+    also = {code: done if code < "400" else problem for code in route.codes}
+    return {str(route.status): done, **dict.fromkeys(sorted(codes), problem), **also}

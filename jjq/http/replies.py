@@ -32,6 +32,7 @@ class StreamReply:
     media_type: bytes
     headers: Headers = field(default_factory=list)
     tells_errors: bool = False  # events can tell of an error; of others only a cut tells
+    status: int = 200
 
 
 Reply = BytesReply | StreamReply

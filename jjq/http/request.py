@@ -7,7 +7,7 @@ and may occur once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
@@ -27,6 +27,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 T = TypeVar("T")
 
 ABORT: Final = "jjq.abort"  # in the state of a request: ends its connection at once
+PATIENT: Final = "jjq.patient"  # … gives its body so many seconds
 JSON: Final = "application/json"
 _SINGLE: Final = frozenset(
     {b"authorization", b"content-type", b"content-length", b"content-encoding", b"idempotency-key",
@@ -198,6 +199,34 @@ class Request:
         if self.verify is not None:
             self.verify(whole)
         return whole
+
+    async def pieces(self, most: int, step: int) -> AsyncIterator[bytes]:
+        """The body in pieces of about `step` bytes. Also what came before the client hung up: `ClientGone` then."""
+        self._check_length(most)
+        parts: list[bytes] = []
+        size, more, gone = 0, True, False
+        while more:
+            message = await self._receive()
+            gone = message["type"] == "http.disconnect"
+            more = not gone and message.get("more_body", False)
+            part = message.get("body", b"")
+            size += len(part)
+            self.received_bytes += len(part)
+            if self.received_bytes > most:
+                raise _too_large(most)
+            parts.append(part)
+            if size and (size >= step or not more):
+                yield b"".join(parts)
+                parts, size = [], 0
+        self._whole = True
+        if gone:
+            raise ClientGone
+
+    def allow_seconds(self, seconds: float) -> None:
+        """The body may take so long, where the server of the application lets us say so."""
+        allow = (self.scope.get("state") or {}).get(PATIENT)
+        if allow is not None:
+            allow(seconds)
 
     def _check_length(self, most: int) -> None:
         encoding = self.header("content-encoding")

@@ -57,6 +57,7 @@ class HttpRoute:
     gives: tuple[str, ...] = ()
     listed: bool = True  # in /openapi.json
     parameters: tuple[Parameter, ...] = ()
+    codes: tuple[str, ...] = ()  # statuses that it has beside those of all routes
     plain_errors: bool = False  # errors are plain text instead of problems
 
     @property

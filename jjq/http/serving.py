@@ -14,6 +14,8 @@ from jjq.client.client import AsyncClient
 from jjq.http.access import KeyCheck, key_routes
 from jjq.http.application import Application
 from jjq.http.backend import Backend
+from jjq.http.large.reading import ROUTES as READING
+from jjq.http.large.sending import object_routes
 from jjq.http.listener import HttpListener
 from jjq.http.priority_socket import door as priority_socket
 from jjq.http.problems import HttpRefusal
@@ -65,6 +67,7 @@ def all_routes(keys: Keyring | None = None) -> list[HttpRoute]:
     sqew = SqewCatalogue()
     routes += queue_routes(sqew) + message_routes(sqew)
     routes += live_routes() + verify_routes()
+    routes += [*object_routes(), *READING]
     if keys is not None:
         routes += key_routes(keys)
     return routes

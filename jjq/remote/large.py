@@ -15,6 +15,7 @@ import grpc
 from coldstore.shared.chance import Chance
 from coldstore.shared.deadline import within
 from coldstore.shared.errors import Exhausted, JjqError, NotFound, Unavailable
+from coldstore.shared.limits import PART_BYTES, PARTS_MAX
 from coldstore.shared.results import UploadState
 from jjq.limits import OBJECT_FINISH_SECONDS, OBJECT_SECONDS
 from jjq.remote.channels import Call, Lane, Link, read_message
@@ -61,6 +62,11 @@ class RemoteLarge:
     _chance: Chance
     _settings: RemoteSettings
     _uploads: dict[str, OpenUpload]
+
+    @property
+    def object_bytes_max(self) -> int:
+        """What any server could take; the one that is asked says what it takes."""
+        return PART_BYTES * PARTS_MAX
 
     async def begin_upload(self, queue: str, sha256: str, size: int, *, upload: str = "") -> UploadState:
         self._end(upload)

@@ -23,6 +23,10 @@ class LargeRouting:
     async def get_queue(self, name: str) -> QueueInfo:
         raise NotImplementedError
 
+    @property
+    def object_bytes_max(self) -> int:
+        return self._here.object_bytes_max
+
     async def begin_upload(self, queue: str, sha256: str, size: int, *, upload: str = "") -> UploadState:
         info = await self.get_queue(queue)
         return await self._here.begin_upload(

@@ -63,11 +63,14 @@ class Served:
 
 @asynccontextmanager
 async def hot_store(
-    directory: Path, objects: MemoryObjects | None = None, spans: Spans = NO_SPANS
+    directory: Path,
+    objects: MemoryObjects | None = None,
+    spans: Spans = NO_SPANS,
+    settings: HotSettings | None = None,
 ) -> AsyncIterator[Store]:
     """A store; with the same directory and objects it is the one from before, started again."""
     clock, chance = SystemClock(), SystemChance()
-    settings = HotSettings(segment_bytes=32 * MIB, journal_bytes_max=256 * MIB)
+    settings = settings or HotSettings(segment_bytes=32 * MIB, journal_bytes_max=256 * MIB)
     store = await open_store(
         directory,
         ColdStore(objects or MemoryObjects(), clock, chance, spans=spans),

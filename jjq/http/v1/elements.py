@@ -65,11 +65,7 @@ _TWO_ENDS: Final = struct.Struct("<ii")  # where an Arrow column of one value ha
 async def _push(request: Request) -> Reply:
     queue = queue_of(request)
     request.query()
-    producer, sequence = _identity(request)
-    expected = request.header_number("jjq-expected-offset")
-    stage = request.header("jjq-stage") or "synced"
-    if stage not in _STAGES:
-        raise HttpRefusal(400, f"Jjq-Stage is {stage[:60]!r}: use one of {', '.join(_STAGES)}")
+    arguments = push_arguments(request)
     trace = trace_of(request)
     keys, signature = request.backend.keys, request.header(SIGNATURE)
     if keys is not None:
@@ -77,17 +73,31 @@ async def _push(request: Request) -> Reply:
     batch, serialized = await _payload(request, queue)
     if trace is not None and (traced := with_trace(batch, trace)) is not None:
         batch, serialized = traced, None
+    return await append(request, Push(queue, batch, *arguments, serialized))
+
+
+def push_arguments(request: Request) -> tuple[str | None, int | None, int | None, Stage]:
+    """What the headers of a push say: producer, sequence, expected offset, stage."""
+    producer, sequence = _identity(request)
+    expected = request.header_number("jjq-expected-offset")
+    stage: Any = request.header("jjq-stage") or "synced"
+    if stage not in _STAGES:
+        raise HttpRefusal(400, f"Jjq-Stage is {stage[:60]!r}: use one of {', '.join(_STAGES)}")
+    return producer, sequence, expected, stage
+
+
+async def append(request: Request, push: Push) -> Reply:
+    """Push, and answer the receipt."""
     backend = request.backend
-    work = Push(queue, batch, producer, sequence, expected, stage, serialized)  # type: ignore[arg-type]
     try:
-        receipt = await backend.store.append(work)
+        receipt = await backend.store.append(push)
     except Conflict as conflict:
-        if expected is None or producer is not None:
+        if push.expected_offset is None or push.producer is not None:
             raise
         raise HttpRefusal(412, conflict.message) from None
     if (usage := SPENDER.get()) is not None:
-        usage.spend(receipt.count, batch.nbytes)
-    backend.metrics.meter("http_push").moved(batch.num_rows)
+        usage.spend(receipt.count, push.payload.nbytes)
+    backend.metrics.meter("http_push").moved(push.payload.num_rows)
     return document(doc.receipt_document(receipt))
 
 
@@ -263,18 +273,18 @@ def _suspects(text: bytes) -> Steps[list[Suspect]]:
     return suspects
 
 
-_HEADERS = (
+PUSH_HEADERS = (
     Parameter("Idempotency-Key", "the same push again is answered, and not written again", place="header"),
     Parameter("Jjq-Expected-Offset", "only if the queue goes on here; else 412", "integer", "header"),
     Parameter("Jjq-Stage", "answer at this stage: ready, written, synced, cold", place="header"),
     Parameter("traceparent", "W3C trace context; becomes a header of the elements", place="header"),
     Parameter("Jjq-Signature", "t=SECONDS,v1=HMAC, where pushes to the queue are signed", place="header"),
-    Parameter("Jjq-Key", "key of an element that is sent as raw bytes", place="header"),
 )
+_KEY = Parameter("Jjq-Key", "key of an element that is sent as raw bytes", place="header")
 
 ROUTES = (
     HttpRoute(
         "POST", "/v1/queues/{queue}/elements", _push, "push", "Push elements: all of them, or none", "push", "queue",
-        body=doc.NewElements, reply=doc.ReceiptDocument, takes=TAKES[1:], parameters=_HEADERS,
+        body=doc.NewElements, reply=doc.ReceiptDocument, takes=TAKES[1:], parameters=(*PUSH_HEADERS, _KEY), codes=("412",),
     ),
 )  # fmt: skip
