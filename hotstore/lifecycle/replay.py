@@ -120,11 +120,11 @@ class JournalReplay:
             for name, offset in subscribers.items()
             if f"{queue}/{name}" not in known
         ]
+        named = _some([_placed(each) for each in sorted(affected)])
         return (
             f"{self.lost}: the positions of subscribers and the receipts of producers from before are lost. Known are "
             f"only {len(known)} subscribers ({_some(sorted(known))}); {len(self._unknown)} others moved since. By what "
-            f"is left of the checkpoints, {len(affected)} are affected ({_some(list(map(_placed, sorted(affected))))}). "
-            f"The elements are there"
+            f"is left of the checkpoints, {len(affected)} are affected ({named}). The elements are there"
         )
 
     def loss_of(self, queue: str) -> str:
@@ -134,7 +134,7 @@ class JournalReplay:
         affected = sorted(each for each in self._affected.get(queue, {}).items() if each[0] not in there)
         if not affected:
             return self.lost
-        return f"{self.lost}{AFFECTED}{_some(list(map(_placed, affected)), AFFECTED_SHOWN)}"
+        return f"{self.lost}{AFFECTED}{_some([_placed(each) for each in affected], AFFECTED_SHOWN)}"
 
     def _doubt(self, damage: Damage) -> None:
         """Batches are lost. Whose elements were in them shows only by what the journal says of a queue later.

@@ -56,7 +56,7 @@ def test_the_tables_of_a_query(
     ("query", "column"),
     [
         ("SELECT count(*) FROM orders", "count_star()"),
-        ("FROM orders AS o SELECT count() AS \"a \"\"b\"", 'a "b'),
+        ('FROM orders AS o SELECT count() AS "a ""b"', 'a "b'),
         ("SELECT count(*) FROM orders WHERE key IS NULL", None),
         ("SELECT count(*) FROM orders LIMIT 0", None),
         ("SELECT count(*) FROM orders TABLESAMPLE 10%", None),
