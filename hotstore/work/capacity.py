@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 
 from coldstore.shared.errors import Exhausted, InvalidInput
 from hotstore.groups.drivers import OPTIONS
@@ -104,4 +105,5 @@ async def _turn(line: deque[asyncio.Future[None]]) -> None:
         await turn
     finally:
         if not turn.done() or turn.cancelled():
-            line.remove(turn)
+            with suppress(ValueError):  # it may have been passed over already
+                line.remove(turn)
