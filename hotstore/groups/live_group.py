@@ -54,8 +54,10 @@ class LiveGroup(TaskOrder):
                     self._expire(task)
 
     def next_us(self) -> int | None:
-        """When something is due next."""
+        """When something is due next. What a rate held back until now is for who takes: that needs no timer."""
         due, held = self.timers.next_us(), self.driver.next_us()
+        if held is not None and held <= self.now_us:
+            return due
         return held if due is None else due if held is None else min(due, held)
 
     def _end_lease(self, task: int) -> None:

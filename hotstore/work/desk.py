@@ -14,7 +14,7 @@ from coldstore.layout import ledger as events
 from coldstore.layout import paths
 from coldstore.layout.paths import check_name
 from coldstore.shared.clock import Clock, SteadyClock
-from coldstore.shared.errors import InvalidInput, JjqError, NotFound, Unavailable
+from coldstore.shared.errors import DataLoss, InvalidInput, JjqError, NotFound, Unavailable
 from coldstore.shared.single_flight import SingleFlight
 from coldstore.store import ColdStore
 from hotstore.groups.changes import release_all
@@ -106,6 +106,14 @@ class WorkDesk:
             return None
         found = self._groups.get(f"{queue}/{name}") or await self._load(f"{queue}/{name}")
         return found if found.live.state.exists else None
+
+    async def find_sound(self, group_id: str) -> WorkGroup | None:
+        """As `find`; also None where the driver is not installed, or the ledger is damaged: `group` says so."""
+        try:
+            return await self.find(*group_id.split("/", 1))
+        except (InvalidInput, DataLoss) as error:
+            log.warning("group %s cannot be loaded now: %s", group_id, error)
+            return None
 
     def of(self, queue: str) -> list[WorkGroup]:
         """The groups of a queue that are loaded."""

@@ -133,7 +133,7 @@ class WorkVerbs:
             if limit is not None and len(found) >= limit:
                 break
             if group_id > after:
-                group = await self._desk.find(*group_id.split("/", 1))
+                group = await self._desk.find_sound(group_id)
                 if group is not None:
                     found.append(group.info())
         return found

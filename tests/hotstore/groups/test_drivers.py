@@ -147,6 +147,8 @@ async def test_a_group_waits_for_its_driver_while_pushes_go_on(
         with pytest.raises(InvalidInput, match="driver 'newest-first' is not known"):
             await take(world.store)
         await put(world.store, b"2")
+        await create(world.store, "q/other")
+        assert [group.id for group in await world.store.list_groups()] == ["q/other"]
     await world.restart()
     assert await take(world.store, 3) == [(2, 1), (1, 2), (0, 1)]
 

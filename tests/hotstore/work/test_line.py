@@ -64,6 +64,30 @@ async def test_takes_that_wait_for_a_busy_key_look_once_for_each_thing_that_happ
     await asyncio.wait(waiting)
 
 
+async def test_a_rate_that_holds_nothing_back_any_more_sets_no_timer(world: World) -> None:
+    desk = world.engine.work
+    await create(world.store, driver="utube", rate=1.0)
+    await put(world.store, b"x", key=b"k")
+    await change(world.store, "ack", await take(world.store))
+    world.clock.advance(2)
+    desk.tick()
+    group = await desk.group("q/g")
+    assert group.due_us is None or group.due_us > desk.clock.now_us()
+
+
+async def test_a_push_whose_time_is_over_just_when_there_may_be_room_is_refused(world: World) -> None:
+    await create(world.store, driver="limfifottl", capacity=1)
+    await put(world.store, b"x")
+    waiting = asyncio.create_task(put(world.store, b"y", timeout=1e6))
+    group = await world.engine.work.group("q/g")
+    await turns()
+    group.pushes[0].cancel()  # as the end of its time does, and it has not noticed yet
+    group.wake_pushes()  # passes over the turn
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert not group.pushes
+
+
 async def test_a_durable_take_that_is_cancelled_before_it_is_written_gives_its_tasks_back(
     tmp_path: Path,
 ) -> None:
