@@ -21,7 +21,9 @@ from coldstore.shared.errors import InvalidInput, JjqError
 from hotstore.port import Store
 from hotstore.read.listing import Lag
 from hotstore.read.status import installed_version
+from hotstore.work.group_figures import GroupFigures
 from jjq.addresses import split_address
+from jjq.server.groups.group_families import group_families
 from jjq.server.meter import Meter, families
 from jjq.server.outgoing import Outgoing
 from jjq.server.stalls import StallMeter
@@ -44,6 +46,13 @@ class Lags(Protocol):
     """A store that knows, without reading anything, how far its subscribers are behind."""
 
     async def lags(self) -> list[Lag]: ...
+
+
+@runtime_checkable
+class Works(Protocol):
+    """A store that knows, without reading anything, how its worker groups are."""
+
+    async def group_figures(self) -> list[GroupFigures]: ...
 
 
 class Metrics(Collector):
@@ -99,6 +108,11 @@ async def collect(store: Store) -> tuple[Mapping[str, float], list[Lag]]:
     return gauges, await store.lags() if isinstance(store, Lags) else []
 
 
+async def _collect_all(store: Store) -> tuple[tuple[Mapping[str, float], list[Lag]], list[GroupFigures]]:
+    groups = await store.group_figures() if isinstance(store, Works) else []
+    return await collect(store), groups
+
+
 class _StoreFigures(Collector):
     """Asks the store at each scrape. Scrapes come on a thread of their own, the store lives on the loop."""
 
@@ -110,9 +124,9 @@ class _StoreFigures(Collector):
         return ()  # registering must not ask the store
 
     def collect(self) -> Iterator[Metric]:
-        asked = asyncio.run_coroutine_threadsafe(collect(self._store), self._loop)
+        asked = asyncio.run_coroutine_threadsafe(_collect_all(self._store), self._loop)
         try:
-            gauges, lags = asked.result(_SCRAPE_SECONDS)
+            (gauges, lags), groups = asked.result(_SCRAPE_SECONDS)
         except (JjqError, concurrent.futures.TimeoutError, concurrent.futures.CancelledError):
             asked.cancel()
             return  # the other figures are worth showing all the same
@@ -130,7 +144,7 @@ class _StoreFigures(Collector):
         for lag in lags:
             elements.add_metric((lag.queue, lag.subscriber), lag.elements)
             seconds.add_metric((lag.queue, lag.subscriber), lag.seconds)
-        yield from (elements, seconds)
+        yield from (elements, seconds, *group_families(groups))
 
 
 class MetricsPage:
