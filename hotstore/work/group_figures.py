@@ -33,7 +33,7 @@ class TaskTimes:
         self.seconds += seconds * tasks
 
 
-class GroupFigures(NamedTuple):
+class WorkFigures(NamedTuple):
     """`waits`: from the push of a task to its first take; `runs`: from a take to its ack or nack."""
 
     queue: str

@@ -50,7 +50,7 @@ from hotstore.queue.registry import Registry
 from hotstore.work.capacity import Capacity
 from hotstore.work.completion import Completion
 from hotstore.work.desk import WorkDesk
-from hotstore.work.group_figures import GroupFigures
+from hotstore.work.group_figures import WorkFigures
 from hotstore.work.listing import settle_repeated, task_infos, tasks_in_state
 from hotstore.work.sessions import check_session
 from hotstore.work.work_group import WorkGroup
@@ -292,7 +292,7 @@ class WorkVerbs:
         found = await self._looked(group)
         return found.statistics()
 
-    async def group_figures(self) -> list[GroupFigures]:
+    async def group_figures(self) -> list[WorkFigures]:
         return await self._desk.figures()
 
     async def tasks_at(self, group: str, time_us: int) -> pa.Table:

@@ -28,7 +28,7 @@ from hotstore.groups.values import GroupInfo, GroupStatistics, Take, TakenTasks,
 from hotstore.port import Resolved
 from hotstore.queue.queue import HotQueue
 from hotstore.work.elements import TaskElements, pushed_times
-from hotstore.work.group_figures import GroupFigures, TaskTimes
+from hotstore.work.group_figures import TaskTimes, WorkFigures
 from hotstore.work.ledger_writer import LAZY_SECONDS, Flush, LedgerWriter
 from hotstore.write.committer import Committer
 
@@ -301,9 +301,9 @@ class WorkGroup:
         pushed_us = live.pushes.of(oldest, self.elements.pushed_us(oldest))
         return max(0.0, (live.now_us - pushed_us) / SECOND_US)
 
-    def figures(self) -> GroupFigures:
+    def figures(self) -> WorkFigures:
         found = self.statistics()
-        return GroupFigures(
+        return WorkFigures(
             self.queue.name, self.name, found.tasks, found.calls, found.oldest_ready_seconds,
             found.oldest_taken_seconds, self._waits, self._runs,
         )  # fmt: skip

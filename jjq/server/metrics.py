@@ -10,10 +10,11 @@ import asyncio
 import concurrent.futures
 import platform
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Final, Protocol, runtime_checkable
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import start_http_server
 from prometheus_client.registry import Collector
 
@@ -21,14 +22,15 @@ from coldstore.shared.errors import InvalidInput, JjqError
 from hotstore.port import Store
 from hotstore.read.listing import Lag
 from hotstore.read.status import installed_version
-from hotstore.work.group_figures import GroupFigures
+from hotstore.work.group_figures import BOUNDS, TaskTimes, WorkFigures
 from jjq.addresses import split_address
-from jjq.server.groups.group_families import group_families
 from jjq.server.meter import Meter, families
 from jjq.server.outgoing import Outgoing
 from jjq.server.stalls import StallMeter
 
 _SCRAPE_SECONDS: Final = 5.0
+_BY: Final = ("queue", "group")
+_LABELS: Final = (*map(str, BOUNDS), "+Inf")
 
 
 @runtime_checkable
@@ -52,7 +54,7 @@ class Lags(Protocol):
 class Works(Protocol):
     """A store that knows, without reading anything, how its worker groups are."""
 
-    async def group_figures(self) -> list[GroupFigures]: ...
+    async def group_figures(self) -> list[WorkFigures]: ...
 
 
 class Metrics(Collector):
@@ -108,7 +110,7 @@ async def collect(store: Store) -> tuple[Mapping[str, float], list[Lag]]:
     return gauges, await store.lags() if isinstance(store, Lags) else []
 
 
-async def _collect_all(store: Store) -> tuple[tuple[Mapping[str, float], list[Lag]], list[GroupFigures]]:
+async def _collect_all(store: Store) -> tuple[tuple[Mapping[str, float], list[Lag]], list[WorkFigures]]:
     groups = await store.group_figures() if isinstance(store, Works) else []
     return await collect(store), groups
 
@@ -144,7 +146,38 @@ class _StoreFigures(Collector):
         for lag in lags:
             elements.add_metric((lag.queue, lag.subscriber), lag.elements)
             seconds.add_metric((lag.queue, lag.subscriber), lag.seconds)
-        yield from (elements, seconds, *group_families(groups))
+        yield from (elements, seconds, *_group_families(groups))
+
+
+def _group_families(groups: Iterable[WorkFigures]) -> list[Metric]:
+    """Tasks by state, transitions, ages and times of groups."""
+    tasks = GaugeMetricFamily("jjq_tasks", "Tasks of a group by state", labels=(*_BY, "state"))
+    transitions = CounterMetricFamily(
+        "jjq_task_transitions", "What happened to tasks; put: they were pushed", labels=(*_BY, "event")
+    )
+    age = GaugeMetricFamily(
+        "jjq_task_age_seconds",
+        "How long ago the oldest ready task was pushed, and the oldest taken one was taken",
+        labels=(*_BY, "state"),
+    )
+    waits = HistogramMetricFamily("jjq_task_wait_seconds", "From a push to the first take", labels=_BY)
+    runs = HistogramMetricFamily("jjq_task_run_seconds", "From a take to its ack or nack", labels=_BY)
+    for figures in groups:
+        by = (figures.queue, figures.group)
+        for state, count in figures.tasks.items():
+            if state != "total":
+                tasks.add_metric((*by, state), count)
+        for event, count in figures.transitions.items():
+            transitions.add_metric((*by, event), count)
+        age.add_metric((*by, "ready"), figures.oldest_ready_seconds)
+        age.add_metric((*by, "taken"), figures.oldest_taken_seconds)
+        waits.add_metric(by, _buckets(figures.waits), figures.waits.seconds)
+        runs.add_metric(by, _buckets(figures.runs), figures.runs.seconds)
+    return [tasks, transitions, age, waits, runs]
+
+
+def _buckets(times: TaskTimes) -> list[tuple[str, float]]:
+    return [(bound, float(total)) for bound, total in zip(_LABELS, accumulate(times.counts), strict=True)]
 
 
 class MetricsPage:

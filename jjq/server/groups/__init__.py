@@ -1,8 +1,7 @@
 """Worker groups, behind the same service.
 
-    group_verbs     the verbs: decode, ask the store, encode
-    group_families  figures of groups for Prometheus
-    work_stream     Work: takes and changes of a busy worker on one stream, to which its session is attached
+    group_verbs   the verbs: decode, ask the store, encode
+    work_stream   Work: takes and changes of a busy worker on one stream, to which its session is attached
 
 Messages enter as bytes and leave as bytes; jjq.wire.groups decodes and encodes them. Whose tasks a request may change
 is for the store to say.
