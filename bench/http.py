@@ -215,7 +215,8 @@ async def _beside(with_http: str, without: str, calls: int) -> list[Row]:
             async with RemoteStore(place) as remote:
                 await remote.create_queue("beside", block_bytes=BLOCK_BYTES)
             async with grpc.aio.insecure_channel(place, ServerSettings().options()) as channel:
-                push = partial(channel.unary_unary("/jjq.v1.Jjq/Push"), message)
+                call: Any = channel.unary_unary("/jjq.v1.Jjq/Push")
+                push: Call = partial(call, message)
                 waits[at] += await _times(push, calls // 4)
                 rates[at].append(await _rate([push] * 64, calls // 32))
     slower = statistics.median(waits[0]) / statistics.median(waits[1])

@@ -4,6 +4,7 @@
     loading         a group from its snapshot and its ledger: after a start, a takeover, a failed write
     listing         tasks to be looked at
     elements        the elements of tasks: keys and options for the driver, values for who takes
+    group_figures   figures of a group for an operator
     work_group      one group: its callers, those who wait, its ledger
     sessions        who is connected, and whose tasks are given back
     desk            all groups of the node: found, opened, closed; one timer for all of them

@@ -26,6 +26,7 @@ from hotstore.read.hot_blocks import HotBlocks
 from hotstore.read.reading import Reading
 from hotstore.runner import Runner
 from hotstore.work.elements import TaskElements
+from hotstore.work.group_figures import WorkFigures
 from hotstore.work.ledger_writer import LAZY_SECONDS
 from hotstore.work.loading import GroupLoader
 from hotstore.work.sessions import Sessions
@@ -155,6 +156,16 @@ class WorkDesk:
             self._unloaded.add(queue.name)
             if queue.on_grown is None:
                 queue.on_grown = lambda: self._grown(self._of_queue.setdefault(queue.name, {}))
+
+    async def figures(self) -> list[WorkFigures]:
+        """Those of all groups that are loaded; the loop goes round in between, as there may be many."""
+        found: list[WorkFigures] = []
+        for group_id in list(self._groups):
+            group = self.at_hand(group_id)
+            if group is not None:
+                found.append(group.figures())
+                await asyncio.sleep(0)
+        return found
 
     def names(self, queue: str | None = None) -> list[str]:
         """The ids of all groups whose ledgers this node has, by id; some may be deleted."""

@@ -48,6 +48,7 @@ from hotstore.queue.registry import Registry
 from hotstore.work.capacity import Capacity
 from hotstore.work.completion import Completion
 from hotstore.work.desk import WorkDesk
+from hotstore.work.group_figures import WorkFigures
 from hotstore.work.listing import settle_repeated, task_infos, tasks_in_state
 from hotstore.work.takes import check_take, session_ended
 from hotstore.work.work_group import WorkGroup
@@ -254,6 +255,7 @@ class WorkVerbs:
         if live.scanned < live.end and change.attempts is None:  # tasks that nobody took may be named
             group = await self._looked(change.group)
             live = group.advance()
+        group.note_run(change)
         outcomes = TaskChanges(live, change, self._chance.jitter).apply()
         flush = group.writer.flush()
         self._desk.changed(group)
@@ -302,6 +304,9 @@ class WorkVerbs:
         found = await self._looked(group)
         return found.statistics()
 
+    async def group_figures(self) -> list[WorkFigures]:
+        return await self._desk.figures()
+
     async def tasks_at(self, group: str, time_us: int) -> pa.Table:
         found = await self._desk.group(group)
         if type(time_us) is not int:
@@ -330,6 +335,7 @@ class WorkVerbs:
         try:
             for push in pushes:  # one after another: what was admitted is given up if a later one is not
                 entries += [await self._admitted(push)]
+            group.note_run(change)
             completion = Completion(group, change, entries, self._chance.jitter)
             self._committer.submit(completion)
         except JjqError:

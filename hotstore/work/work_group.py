@@ -24,10 +24,11 @@ from hotstore.groups.ledger import LedgerRow
 from hotstore.groups.live_group import Handed, LiveGroup
 from hotstore.groups.open_tasks import READY, TAKEN
 from hotstore.groups.order import SECOND_US
-from hotstore.groups.values import GroupInfo, GroupStatistics, Take, TakenTasks
+from hotstore.groups.values import GroupInfo, GroupStatistics, Take, TakenTasks, TaskChange
 from hotstore.port import Resolved
 from hotstore.queue.queue import HotQueue
 from hotstore.work.elements import TaskElements, pushed_times
+from hotstore.work.group_figures import TaskTimes, WorkFigures
 from hotstore.work.ledger_writer import LAZY_SECONDS, Flush, LedgerWriter
 from hotstore.write.committer import Committer
 
@@ -63,6 +64,7 @@ class WorkGroup:
         self._passes = 0  # how many in line may still look because of what happened last
         self._woken = 0  # takes that were told to look, and have not looked yet
         self.pushes: deque[asyncio.Future[None]] = deque()  # that wait until a task is done
+        self._waits, self._runs = TaskTimes(), TaskTimes()
         self.kept_rows = 0  # of the ledger, that the newest snapshot has, if this node has put it
         self.refusal: JjqError | None = None  # why verbs are refused: the group leaves
         self.due_us: int | None = None  # when the desk looks at it again
@@ -177,6 +179,7 @@ class WorkGroup:
             stamps = pushed_times(fetched.batch) if TTL in live.kind.uses else None
             handed = live.take(fetched.runs, stamps, take.session, take.worker, take.ttr)
             if handed.ids:
+                self._note_wait(fetched.batch, handed)
                 return self._answer(fetched.batch, fetched.runs, handed), self._ride(take.stage)
         return TakenTasks(self.elements.none(), [], [], []), None
 
@@ -197,6 +200,19 @@ class WorkGroup:
         shift_us = self._clock.shift_us
         deadlines = [each + shift_us for each in handed.deadlines] if shift_us else handed.deadlines
         return TakenTasks(batch, handed.attempts, deadlines, handed.priorities, handed.ids)
+
+    def _note_wait(self, batch: Any, handed: Handed) -> None:
+        if handed.attempts[0] == 1:
+            pushed_us = batch.column("timestamp")[0].value
+            self._waits.add(self.live.now_us + self._clock.shift_us - pushed_us, len(handed.ids))
+
+    def note_run(self, change: TaskChange) -> None:
+        """These tasks are about to be changed: if that ends their work, note how long it took."""
+        if change.verb in {"ack", "nack"} and change.ids:
+            tasks = self.live.state.open
+            slot = tasks.index.get(change.ids[0])
+            if slot is not None and tasks.state[slot] == TAKEN:
+                self._runs.add(self.live.now_us - tasks.since[slot], len(change.ids))
 
     def _ride(self, stage: str) -> Flush | None:
         if stage == "ready":
@@ -318,6 +334,13 @@ class WorkGroup:
         oldest = min(ready)
         pushed_us = live.pushes.of(oldest, self.elements.pushed_us(oldest))
         return max(0.0, (live.now_us - pushed_us) / SECOND_US)
+
+    def figures(self) -> WorkFigures:
+        found = self.statistics()
+        return WorkFigures(
+            self.queue.name, self.name, found.tasks, found.calls, found.oldest_ready_seconds,
+            found.oldest_taken_seconds, self._waits, self._runs,
+        )  # fmt: skip
 
     def info(self, resolved: Resolved | None = None) -> GroupInfo:
         live = self.advance()

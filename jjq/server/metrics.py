@@ -10,10 +10,11 @@ import asyncio
 import concurrent.futures
 import platform
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Final, Protocol, runtime_checkable
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import start_http_server
 from prometheus_client.registry import Collector
 
@@ -21,12 +22,15 @@ from coldstore.shared.errors import InvalidInput, JjqError
 from hotstore.port import Store
 from hotstore.read.listing import Lag
 from hotstore.read.status import installed_version
+from hotstore.work.group_figures import BOUNDS, TaskTimes, WorkFigures
 from jjq.addresses import split_address
 from jjq.server.meter import Meter, families
 from jjq.server.outgoing import Outgoing
 from jjq.server.stalls import StallMeter
 
 _SCRAPE_SECONDS: Final = 5.0
+_BY: Final = ("queue", "group")
+_LABELS: Final = (*map(str, BOUNDS), "+Inf")
 
 
 @runtime_checkable
@@ -44,6 +48,13 @@ class Lags(Protocol):
     """A store that knows, without reading anything, how far its subscribers are behind."""
 
     async def lags(self) -> list[Lag]: ...
+
+
+@runtime_checkable
+class Works(Protocol):
+    """A store that knows, without reading anything, how its worker groups are."""
+
+    async def group_figures(self) -> list[WorkFigures]: ...
 
 
 class Metrics(Collector):
@@ -99,6 +110,11 @@ async def collect(store: Store) -> tuple[Mapping[str, float], list[Lag]]:
     return gauges, await store.lags() if isinstance(store, Lags) else []
 
 
+async def _collect_all(store: Store) -> tuple[tuple[Mapping[str, float], list[Lag]], list[WorkFigures]]:
+    groups = await store.group_figures() if isinstance(store, Works) else []
+    return await collect(store), groups
+
+
 class _StoreFigures(Collector):
     """Asks the store at each scrape. Scrapes come on a thread of their own, the store lives on the loop."""
 
@@ -110,9 +126,9 @@ class _StoreFigures(Collector):
         return ()  # registering must not ask the store
 
     def collect(self) -> Iterator[Metric]:
-        asked = asyncio.run_coroutine_threadsafe(collect(self._store), self._loop)
+        asked = asyncio.run_coroutine_threadsafe(_collect_all(self._store), self._loop)
         try:
-            gauges, lags = asked.result(_SCRAPE_SECONDS)
+            (gauges, lags), groups = asked.result(_SCRAPE_SECONDS)
         except (JjqError, concurrent.futures.TimeoutError, concurrent.futures.CancelledError):
             asked.cancel()
             return  # the other figures are worth showing all the same
@@ -130,7 +146,38 @@ class _StoreFigures(Collector):
         for lag in lags:
             elements.add_metric((lag.queue, lag.subscriber), lag.elements)
             seconds.add_metric((lag.queue, lag.subscriber), lag.seconds)
-        yield from (elements, seconds)
+        yield from (elements, seconds, *_group_families(groups))
+
+
+def _group_families(groups: Iterable[WorkFigures]) -> list[Metric]:
+    """Tasks by state, transitions, ages and times of groups."""
+    tasks = GaugeMetricFamily("jjq_tasks", "Tasks of a group by state", labels=(*_BY, "state"))
+    transitions = CounterMetricFamily(
+        "jjq_task_transitions", "What happened to tasks; put: they were pushed", labels=(*_BY, "event")
+    )
+    age = GaugeMetricFamily(
+        "jjq_task_age_seconds",
+        "How long ago the oldest ready task was pushed, and the oldest taken one was taken",
+        labels=(*_BY, "state"),
+    )
+    waits = HistogramMetricFamily("jjq_task_wait_seconds", "From a push to the first take", labels=_BY)
+    runs = HistogramMetricFamily("jjq_task_run_seconds", "From a take to its ack or nack", labels=_BY)
+    for figures in groups:
+        by = (figures.queue, figures.group)
+        for state, count in figures.tasks.items():
+            if state != "total":
+                tasks.add_metric((*by, state), count)
+        for event, count in figures.transitions.items():
+            transitions.add_metric((*by, event), count)
+        age.add_metric((*by, "ready"), figures.oldest_ready_seconds)
+        age.add_metric((*by, "taken"), figures.oldest_taken_seconds)
+        waits.add_metric(by, _buckets(figures.waits), figures.waits.seconds)
+        runs.add_metric(by, _buckets(figures.runs), figures.runs.seconds)
+    return [tasks, transitions, age, waits, runs]
+
+
+def _buckets(times: TaskTimes) -> list[tuple[str, float]]:
+    return [(bound, float(total)) for bound, total in zip(_LABELS, accumulate(times.counts), strict=True)]
 
 
 class MetricsPage:

@@ -122,7 +122,7 @@ class SplitOrder(Sent):
 class QueueDocument(Struct):
     id: str
     name: str
-    content: Literal["bytes", "text", "json"]
+    content: Literal["bytes", "text", "json", "ledger"]
     block_bytes: int
     block_seconds: float
     created: datetime

@@ -194,7 +194,7 @@ async def test_a_key_may_have_so_many_queues_and_no_more_over_all_doors(doors: K
         await client.create_queue("team-3")
         refused = await doors.ask("POST", "/v1/queues/team-1/undelete", **shown)
         assert refused.status == 429
-    async with client_of(doors.port, **shown) as socket:
+    async with client_of(doors.port, Authorization=f"Bearer {made.text}") as socket:
         await socket.ask("create", queue="team-4", label=1)
         assert "may have 2 queues" in (await socket.reply())["key"]
     several = await doors.ring.create("", ["admin"], Quota(queues=3))

@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
+from jjq.http.v1.documents import QueueDocument
 from tests.jjq.access.keyed import keyed
 from tests.jjq.http.asking import Web
 
@@ -107,6 +109,7 @@ async def test_groups_are_listed_changed_paused_and_deleted(orders: Web) -> None
     for query, names in (("", []), ("?ledgers=true", ["orders~ship"])):
         found = (await orders.send("GET", f"/v1/queues{query}")).json["queues"]
         assert [queue["name"] for queue in found if "~" in queue["name"]] == names
+        assert msgspec.convert(found, list[QueueDocument]), "as /openapi.json says"
     for path in ("/v1/groups", "/v1/queues/orders/groups"):
         assert [group["id"] for group in (await orders.send("GET", path)).json["groups"]] == ["orders/ship"]
     assert (await orders.send("PATCH", GROUP, {"ttr": 5, "max_attempts": 3})).json["settings"][

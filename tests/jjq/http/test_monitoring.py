@@ -35,6 +35,7 @@ def expressions() -> tuple[list[str], list[str]]:
 async def test_every_name_is_one_that_the_server_exports(orders: Web) -> None:
     await orders.send("POST", "/v1/queues/orders/subscribers", {"name": "s", "start": "beginning"})
     await orders.send("POST", "/v1/queues/orders/elements", {"elements": [{"value": 1}]})
+    await orders.send("POST", "/v1/queues/orders/groups", {"name": "g"})
     names = await exported(orders)
     shown, alarming = expressions()
     asked = {name for text in (*shown, *alarming) for name in NAME.findall(text)}
@@ -44,6 +45,31 @@ async def test_every_name_is_one_that_the_server_exports(orders: Web) -> None:
     }
     on_the_board = {re.sub(r"_bucket$", "", name) for text in shown for name in NAME.findall(text)}
     assert families - on_the_board == {"jjq_outgoing_bytes_max"}, "the board shows everything but a setting"
+
+
+async def test_figures_of_groups_tell_states_transitions_ages_and_times(orders: Web) -> None:
+    group = "/v1/queues/orders/groups/g"
+    await orders.send("POST", "/v1/queues/orders/groups", {"name": "g"})
+    lines = b"\n".join(b"%d" % n for n in range(6))
+    await orders.ask("POST", "/v1/queues/orders/elements", lines, Content_Type="application/x-ndjson")
+    await orders.send("POST", f"{group}/take", {"max": 4})
+    held = [{"id": n, "attempt": 1} for n in range(3)]
+    await orders.send("POST", f"{group}/ack", {"tasks": held[:2]})
+    await orders.send("POST", f"{group}/nack", {"tasks": held[2:], "delay": 600})
+    text = (await orders.ask("GET", "/metrics")).body.decode()
+    found = dict(line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("jjq_task"))
+
+    def figure(name: str, **more: str) -> float:
+        labels = {"group": "g", "queue": "orders"} | more
+        return float(found[name + "{" + ",".join(f'{key}="{labels[key]}"' for key in sorted(labels)) + "}"])
+
+    states = ("ready", "taken", "delayed", "buried", "done")
+    assert [figure("jjq_tasks", state=state) for state in states] == [2, 1, 1, 0, 2]
+    events = ("put", "take", "ack", "nack", "timeout")
+    assert [figure("jjq_task_transitions_total", event=event) for event in events] == [6, 4, 2, 1, 0]
+    assert 0 < figure("jjq_task_age_seconds", state="taken") <= figure("jjq_task_age_seconds", state="ready")
+    assert [figure(f"jjq_task_{name}_seconds_count") for name in ("wait", "run")] == [4, 3]
+    assert 0 < figure("jjq_task_run_seconds_sum") < 3 * 60
 
 
 def test_panels_and_rules_say_what_they_are() -> None:
