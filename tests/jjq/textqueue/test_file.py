@@ -146,7 +146,9 @@ def test_a_variable_is_counted_in_bytes(path: Path) -> None:
     with TextQueue(path) as queue:
         item = queue.append("a", ["éé"])
         before = path.read_bytes()
-        with pytest.raises(MalformedText, match=r"too long.* line 2 .*has 4 bytes, and 5 were given") as caught:
+        with pytest.raises(
+            MalformedText, match=r"too long.* line 2 .*has 4 bytes, and 5 were given"
+        ) as caught:
             item.set_variable(0, "abcde")
         assert (caught.value.path, caught.value.line, caught.value.offset) == (str(path), 2, 4)
         for index in (1, -1):

@@ -60,7 +60,7 @@ function take(found) {
   found.at = Date.parse(found.time) / 1000;
   const last = history[history.length - 1];
   if (last && found.at - last.at > 10) history.push({ at: last.at + 1 }); // a gap in the plots
-  history.push({ ...found, queues: undefined });
+  if (found.rates) history.push({ ...found, queues: undefined }); // the first sample of a server has none
   if (history.length > KEPT) history.splice(0, history.length - KEPT);
   trouble.set(null);
   sample.set(found);

@@ -74,13 +74,8 @@ def test_a_node_is_drained_after_a_dry_run_and_a_question(node: Stage, visit: Vi
 
 def test_a_take_over_says_what_is_lost_before_it_is_confirmed(node: Stage, visit: Visit) -> None:
     """A node that is dead for the page alone: to wait for a real death takes a lease and a half."""
-    asked: list[dict[str, Any]] = []
-
-    def dead(route: Route) -> None:
-        nodes = route.fetch().json()["nodes"]
-        route.fulfill(
-            json={"nodes": [{**each, "alive": each["alive"] and each["id"] != "node-2"} for each in nodes]}
-        )
+    asked: list[Any] = []
+    nodes = [{**each, "alive": each["id"] != "node-2"} for each in node.ask("GET", "nodes")["nodes"]]
 
     def take_over(route: Route) -> None:
         asked.append(route.request.post_data_json)
@@ -88,7 +83,7 @@ def test_a_take_over_says_what_is_lost_before_it_is_confirmed(node: Stage, visit
         route.fulfill(json={"queues": [QUEUES[0], QUEUES[1]], "lost": lost})
 
     console = visit(node)
-    console.page.route("**/v1/nodes", dead)
+    console.page.route("**/v1/nodes", lambda route: route.fulfill(json={"nodes": nodes}))
     console.page.route("**/v1/nodes/node-2/take-over", take_over)
     console.open("/cluster", "Cluster")
     console.region("node-2").get_by_role("button", name="Take over its queues").click()

@@ -61,12 +61,12 @@ def test_a_plot_says_what_is_under_the_pointer(stage: Stage, visit: Visit) -> No
     plot = console.page.get_by_role("img", name=re.compile(r"^Exposed bytes: not yet in history "))
     drawn = plot.locator(".line")
     expect(drawn).to_have_count(1)
-    expect(plot.locator("text").first).to_have_text(re.compile(r"^\d+ (B|[KM]iB)$"))
+    expect(plot.locator("text").first).to_have_text(re.compile(r"^[\d.,]+ (B|[KM]iB)$"))
     expect(plot.locator(".cursor")).to_have_count(0)
     plot.locator("svg").hover()
     expect(plot.locator(".cursor")).to_have_count(1)
     expect(plot.locator(".legend b").first).to_have_text(re.compile(r"^\d\d:\d\d:\d\d$"))
-    expect(plot.locator(".legend span")).to_have_text(re.compile(r"^not yet in history [\d.]+ (B|[KM]iB)$"))
+    expect(plot.locator(".legend span")).to_have_text(re.compile(r"^not yet in history [\d.,]+ (B|[KM]iB)$"))
 
 
 def test_what_others_wrote_is_shown_as_text(stage: Stage, visit: Visit) -> None:
