@@ -271,6 +271,7 @@ QUICK_BYTES_MAX: Final = 64 * KIB  # of a request that a blocking client sends i
 QUICK_IDLE_SECONDS: Final = (
     15.0  # its connection is not used again after so long: the server may have asked for it
 )
+PEER_PUSH_BYTES_MAX: Final = WEBSOCKET_MESSAGE_BYTES_MAX - WEBSOCKET_HEAD_BYTES  # between nodes
 WEBSOCKET_SILENCE_SECONDS: Final = 5.0  # of nothing at all, and a call without an answer: our client hangs up
 WEBSOCKET_REPLY_BYTES_MAX: Final = 17 * MIB  # that our client takes in one frame
 WEBSOCKET_LEAVE_SECONDS: Final = 1.0  # for a client to say that it makes no more calls, when the server stops

@@ -12,7 +12,7 @@
     attachments    large objects and references that elements name: headers as values
     results        what verbs answer: receipts, positions, queue and block descriptions
     backoff        how long to pause between attempts
-    deadline       what to raise when time runs out
+    deadline       what to raise when time runs out, and how to tell those who wait
     single_flight  many wait for one load
     bounded_dict   a dictionary that forgets its oldest entries
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from coldstore.shared.errors import JjqError, Unavailable
 
@@ -42,3 +42,13 @@ def _left_in(error: TimeoutError) -> JjqError | None:
     cancelled = error.__cause__
     refusal = None if cancelled is None else cancelled.__cause__
     return refusal.copy() if isinstance(refusal, JjqError) else None
+
+
+def settle(reply: asyncio.Future[Any], answer: object) -> None:
+    """Set the result, or the exception if it is one. A caller that no longer waits gets nothing."""
+    if reply.done():
+        return
+    if isinstance(answer, Exception):
+        reply.set_exception(answer)
+    else:
+        reply.set_result(answer)

@@ -77,7 +77,7 @@ class WorkDesk:
         self._alarm_us = 0
         self._broken: set[str] = set()  # loaded in this run before: what is taken was taken by living workers
         self._unloaded: set[str] = set()  # queues with groups that nobody has asked for yet
-        self._coming: set[str] = set()  # queues that came to this node, with ledgers that are not all open yet
+        self._coming: set[str] = set()  # queues that came to this node; some ledgers are not open yet
         self._closed = False
 
     # Finding ------------------------------------------------------------------------------------------

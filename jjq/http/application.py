@@ -49,7 +49,10 @@ _SENT: Final = (
 _SHARED: Final = (  # what pages of listed origins may send, and read of an answer
     (b"access-control-allow-headers", _SENT),
     (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
-    (b"access-control-expose-headers", b"x-request-id, retry-after, location, jjq-position, jjq-next, upload-offset"),
+    (
+        b"access-control-expose-headers",
+        b"x-request-id, retry-after, location, jjq-position, jjq-next, upload-offset",
+    ),
 )
 _NO_STORE: Final = (b"cache-control", b"no-store")
 

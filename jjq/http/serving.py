@@ -44,6 +44,7 @@ from jjq.http.v1.verify import verify_routes
 from jjq.http.websocket.calls import CallTable, call_route
 from jjq.http.websocket.open_sockets import SocketLimits
 from jjq.http.websocket.upgrade import WebSocketRoute
+from jjq.server.cluster_port import Clustered
 from jjq.server.unary import Transports
 
 if TYPE_CHECKING:
@@ -80,8 +81,9 @@ def websocket_routes(backend: Backend, server: Server, settings: HttpSettings) -
         call_route(CallTable(server.methods, backend), instance),
         priority_socket.connect_route(backend, creates=settings.connect_create_queues),
     ]
-    if server.peer_methods:
-        routes.append(call_route(CallTable(server.peer_methods, backend, of_nodes=True), instance))
+    if isinstance(backend.store, Clustered):
+        table = CallTable(server.peer_methods, backend, backend.store.local_only)
+        routes.append(call_route(table, instance))
     return routes
 
 

@@ -20,9 +20,9 @@ from typing import Any, Final, NamedTuple, cast
 import grpc
 from picows import WSFrame, WSListener, WSMsgType, WSTransport, WSUpgradeResponse
 
+from coldstore.shared.deadline import settle
 from coldstore.shared.errors import JjqError, Unavailable
 from jjq.limits import WEBSOCKET_FRAME_BYTES_MAX, WEBSOCKET_SILENCE_SECONDS
-from jjq.remote.multiplexer import settle
 from jjq.wire.call_frames import HEAD_BYTES, INSTANCE, FrameKind, encode_call, head, split_frame
 from jjq.wire.services import READING
 from jjq.wire.status import status_message_in

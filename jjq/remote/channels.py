@@ -40,14 +40,13 @@ from jjq.limits import (
     WEBSOCKET_REQUEST_BYTES_MAX,
 )
 from jjq.remote.contact import describe, obstacle
-from jjq.remote.settings import RemoteSettings, split_targets
+from jjq.remote.settings import RemoteSettings, SocketPlace, split_targets
 from jjq.wire.services import READING, SOCKET_SERVICES
 from jjq.wire.status import status_in
 
 if TYPE_CHECKING:
     from jjq.remote.call_socket import ClientSocket, SocketStream
     from jjq.remote.socket_finder import SocketFinder
-    from jjq.remote.thread.thread_socket import SocketPlace
 
 Unary = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
 ServerStream = grpc.aio.UnaryStreamMultiCallable[bytes, bytes]

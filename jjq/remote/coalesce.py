@@ -18,11 +18,11 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from coldstore.shared.deadline import settle
 from coldstore.shared.errors import InvalidInput, JjqError
 from coldstore.shared.push import Push
 from coldstore.shared.results import Receipt, Stage
 from jjq.limits import JOIN_BYTES_MAX, JOIN_CALLS, JOIN_PUSH_BYTES
-from jjq.remote.multiplexer import settle
 
 Send: TypeAlias = Callable[[Push], Awaitable[Receipt]]
 Waiting: TypeAlias = tuple[pa.RecordBatch, int, asyncio.Future[Receipt]]  # with the size in bytes

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import grpc
 
+from coldstore.shared.deadline import settle
 from coldstore.shared.errors import JjqError, Unavailable
 from coldstore.shared.results import Receipt
 from jjq.limits import STREAM_MESSAGE_BYTES, STREAM_MESSAGE_PUSHES
@@ -50,16 +51,6 @@ class StreamRequest(Generic[Body, Answer]):
 
 
 R = TypeVar("R", bound=StreamRequest[Any, Any])
-
-
-def settle(reply: asyncio.Future[Any], answer: object) -> None:
-    """Set the result, or the exception if it is one. A caller that no longer waits gets nothing."""
-    if reply.done():
-        return
-    if isinstance(answer, Exception):
-        reply.set_exception(answer)
-    else:
-        reply.set_result(answer)
 
 
 class Codec(ABC, Generic[Body, Answer]):

@@ -14,13 +14,13 @@ import asyncio
 from contextlib import suppress
 
 from coldstore.shared.chance import Chance
-from coldstore.shared.deadline import broken_off
+from coldstore.shared.deadline import broken_off, settle
 from coldstore.shared.errors import Conflict, Exhausted, JjqError, Unavailable
 from coldstore.shared.limits import PRODUCER_RECEIPTS_MAX
 from coldstore.shared.results import Receipt
 from jjq.limits import CONNECT_SECONDS
 from jjq.remote.channels import Lane, Link
-from jjq.remote.multiplexer import Multiplexer, Policy, PushCodec, StreamRequest, settle
+from jjq.remote.multiplexer import Multiplexer, Policy, PushCodec, StreamRequest
 from jjq.remote.retry import LinkBackoff
 
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
+from coldstore.shared.deadline import settle
 from coldstore.shared.errors import JjqError, Unavailable
 from coldstore.shared.push import Push
 from coldstore.shared.results import Receipt
-from jjq.limits import WEBSOCKET_HEAD_BYTES, WEBSOCKET_MESSAGE_BYTES_MAX
+from jjq.limits import PEER_PUSH_BYTES_MAX
 from jjq.remote.groups.group_store import RemoteWorkStore
-from jjq.remote.multiplexer import settle
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import encode_push
 from jjq.v1 import jjq_pb2 as pb
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from jjq.remote.call_socket import ClientSocket
 
 Settle = Callable[[Receipt | JjqError], None]
-_BYTES_MAX = WEBSOCKET_MESSAGE_BYTES_MAX - WEBSOCKET_HEAD_BYTES  # of a push; a larger one is refused anyway
 
 
 class PeerStore(RemoteWorkStore):
@@ -44,26 +43,23 @@ class PeerStore(RemoteWorkStore):
         self._last: ClientSocket | None = None  # that pushes with an identity went by
 
     async def append(self, push: Push) -> Receipt:
-        queue = push.queue
-        if push.producer is None:
-            return await super().append(push)
-        socket = self._socket()
-        if self._queue_locks.is_held(queue) or (socket is not None and self.under_way(queue)):
+        queue, ordered, socket = push.queue, push.producer is not None, self._socket()
+        if ordered and (self._queue_locks.is_held(queue) or (socket is not None and self.under_way(queue))):
             await self._change_over(queue)
             socket = self._socket()
-        raw = encode_push(push)
-        if socket is None and self._last is not None and self._last.under_way:
+        if socket is None and ordered and self._last is not None and self._last.under_way:
             raise Unavailable("the node that has the queue stops; push the same sequence again", sent=False)
-        if socket is None or len(raw) > _BYTES_MAX:
+        raw = b"" if socket is None else encode_push(push)
+        if socket is None or len(raw) > PEER_PUSH_BYTES_MAX:
             return await super().append(push)
         receipt: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
-        self._push(socket, raw, partial(settle, receipt))
+        self._push(socket, raw, partial(settle, receipt), push.timeout)
         return await receipt
 
     def relay(self, queue: str, ordered: bool, message: bytes, settle: Settle) -> bool:
         """Pass on a push as it came, and have `settle` called with what comes of it; False: `push` it."""
         socket = self._socket()
-        if socket is None or len(message) > _BYTES_MAX:
+        if socket is None or len(message) > PEER_PUSH_BYTES_MAX:
             return False
         if ordered and (self._queue_locks.is_held(queue) or self.under_way(queue)):
             return False
@@ -74,10 +70,11 @@ class PeerStore(RemoteWorkStore):
         """The connection, if it stands; if not, one is begun, unless that failed just now."""
         return None if self._link.closed else self._link.lane().socket()
 
-    def _push(self, socket: ClientSocket, message: bytes, tell: Settle) -> None:
+    def _push(self, socket: ClientSocket, message: bytes, tell: Settle, wait: float = 0.0) -> None:
         """At once, so that none overtakes another."""
         self._last = socket
-        socket.ask("Push", message, self._settings.timeout_seconds, lambda reply: tell(_outcome(reply)))
+        seconds = self._settings.timeout_seconds + wait
+        socket.ask("Push", message, seconds, lambda reply: tell(_outcome(reply)))
 
     async def _change_over(self, queue: str) -> None:
         seconds = self._settings.timeout_seconds

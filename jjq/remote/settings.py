@@ -6,7 +6,7 @@ import re
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import grpc
 
@@ -96,6 +96,16 @@ class RemoteSettings:
             # Each lane is a connection of its own; core would let equal channels share one.
             ("grpc.use_local_subchannel_pool", 1),
         ]
+
+
+class SocketPlace(NamedTuple):
+    """Where a server takes WebSockets, and what it wants to see there."""
+
+    host: str
+    port: int
+    instance: str  # the process that is there
+    tls: ssl.SSLContext | None
+    key: str | None
 
 
 def split_targets(targets: str) -> list[str]:

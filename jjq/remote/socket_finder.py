@@ -29,8 +29,7 @@ from jjq.limits import (
     WEBSOCKET_REPLY_BYTES_MAX,
 )
 from jjq.remote.call_socket import ClientSocket
-from jjq.remote.settings import RemoteSettings
-from jjq.remote.thread.thread_socket import SocketPlace
+from jjq.remote.settings import RemoteSettings, SocketPlace
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.batches import parse
 from jjq.wire.call_frames import PATH, PEER_PATH

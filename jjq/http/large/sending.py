@@ -49,7 +49,9 @@ from jjq.limits import (
 from jjq.traces.context import with_trace
 
 _ANY: Final = ("*/*",)
-_NOT_SAID: Final = frozenset({"", "application/x-www-form-urlencoded"})  # the latter is curl's when nobody says
+_NOT_SAID: Final = frozenset(
+    {"", "application/x-www-form-urlencoded"}
+)  # the latter is curl's when nobody says
 
 
 class NewUpload(Struct, forbid_unknown_fields=True):
@@ -256,7 +258,9 @@ def _media_type(request: Request) -> str:
     """What the file is said to be; empty: its name says so."""
     kind = request.media_type
     if kind.startswith("multipart/"):
-        raise HttpRefusal(415, "a form came: send the file itself, as curl does with -T FILE or --data-binary")
+        raise HttpRefusal(
+            415, "a form came: send the file itself, as curl does with -T FILE or --data-binary"
+        )
     return "" if kind in _NOT_SAID else (request.header("content-type") or "")
 
 

@@ -20,7 +20,8 @@ import grpc
 from google.rpc import status_pb2  # type: ignore[import-untyped]
 from picows import WSCloseCode
 
-from coldstore.shared.errors import Exhausted, InvalidInput, JjqError
+from coldstore.shared.errors import Exhausted, InvalidInput, JjqError, Unavailable
+from hotstore.port import Receipt, Store
 from jjq.http.access import SCOPE_OF_NODES, SocketAccess
 from jjq.http.backend import Backend
 from jjq.http.request import Request
@@ -34,7 +35,8 @@ from jjq.limits import (
     WEBSOCKET_LEAVE_SECONDS,
 )
 from jjq.server.shutdown import STOPPING
-from jjq.server.unary import open_push
+from jjq.server.unary import decode_push, open_push, push
+from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.arrow_field import FriendlySpan, Span
 from jjq.wire.call_frames import (
     HEAD_BYTES,
@@ -46,6 +48,7 @@ from jjq.wire.call_frames import (
     head,
     split_frame,
 )
+from jjq.wire.convert import receipt_out
 from jjq.wire.status import DETAILS, UNEXPECTED, status_out
 
 _RETRY_SECONDS: Final = 1.0
@@ -56,8 +59,11 @@ _STEP_BYTES: Final = 4_000  # of less than this a push is decoded in one step, w
 class CallTable:
     """What all connections share: the handlers by method, and how many calls are under way."""
 
-    def __init__(self, handlers: dict[str, Any], backend: Backend, *, of_nodes: bool = False) -> None:
-        self.of_nodes = of_nodes
+    def __init__(self, handlers: dict[str, Any], backend: Backend, store: Store | None = None) -> None:
+        """With the `store` that other nodes may ask, it is for them."""
+        self.of_nodes = store is not None
+        self.store = backend.store if store is None else store
+        self.meter = backend.metrics.meter(_PUSH)
         self.handlers = handlers
         self.backend = backend
         self.open = 0
@@ -234,6 +240,11 @@ class CallSocket(WebSocket):
             text = f"this server has no method {method!r}"
             self.send_now(_error(number, grpc.StatusCode.UNIMPLEMENTED, text, ()))
             return
+        if method == _PUSH and self._table.of_nodes:
+            self._pushes += 1
+            self.hold_bytes(len(request))
+            self.start(self._push_of_node(number, request))
+            return
         call = self._calls[number] = SocketCall(self, number, method, (*metadata, *self._key), request)
         self._table.open += 1
         self._pushes += method == _PUSH
@@ -267,6 +278,33 @@ class CallSocket(WebSocket):
         await handler.stream_stream(None, call)
         return head(FrameKind.END, call.number)
 
+    async def _push_of_node(self, number: int, raw: bytes) -> None:
+        """A push that another node forwards. What is for clients only, it has seen to; so this is half as long."""
+        table, meter, clock = self._table, self._table.meter, self._table.backend.clock
+        began, code = clock.monotonic(), grpc.StatusCode.OK
+        meter.received(len(raw))
+        try:
+            if self.access.ring is not None:
+                self.access.ring.require_peer(self.access.key)
+            async with self._push_turn:
+                request, payload = await decode_push(Span(raw, 0, len(raw)), table.backend.turns)
+            receipt = await push(table.store, request, payload, request.queue)
+            meter.moved(receipt.count)
+            frame = head(FrameKind.REPLY, number) + _response(receipt)
+        except Exception as error:
+            if not isinstance(error, JjqError):
+                table.backend.log.error("unforeseen", method=_PUSH, exc_info=error)
+                error = Unavailable(UNEXPECTED)
+            code, text, trailers = status_out(error)
+            frame = _error(number, code, text, trailers)
+        finally:
+            self._pushes -= 1
+            self.hold_bytes(-len(raw))
+        meter.took(clock.monotonic() - began)
+        meter.sent(len(frame))
+        meter.ended(code)
+        await self.send(frame)
+
     async def _push(self, handler: Any, call: SocketCall, request: bytes) -> bytes:
         if _takes_steps(request):
             async with self._push_turn:
@@ -285,6 +323,10 @@ def _takes_steps(request: bytes) -> bool:
         return isinstance(open_push(Span(request, 0, len(request)))[1], FriendlySpan)
     except InvalidInput:
         return False  # its handler will say so
+
+
+def _response(receipt: Receipt) -> bytes:
+    return pb.PushResponse(receipt=receipt_out(receipt)).SerializeToString()
 
 
 def _error(number: int, code: grpc.StatusCode, text: str, trailers: Any) -> bytes:

@@ -16,10 +16,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Generic, TypeVar
 
+from coldstore.shared.deadline import settle
 from coldstore.shared.errors import InvalidInput, JjqError
 from hotstore.groups.values import Take, TakenTasks, TaskChange, TaskOutcomes
 from jjq.limits import JOIN_TASKS_MAX, JOIN_WORK_CALLS
-from jjq.remote.multiplexer import settle
 
 Asked = TypeVar("Asked")
 Got = TypeVar("Got")

@@ -16,8 +16,9 @@ from weakref import WeakSet
 from coldstore.shared.errors import Exhausted, Fenced, Unavailable
 from coldstore.shared.results import Popped
 from jjq.limits import JOIN_CALLS, QUICK_BYTES_MAX, WAIT_SECONDS_MAX
+from jjq.remote.settings import SocketPlace
 from jjq.remote.store import encode_push
-from jjq.remote.thread.thread_socket import SocketPlace, ThreadSocket
+from jjq.remote.thread.thread_socket import ThreadSocket
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import convert
 from jjq.wire.batches import decode, parse, queue_of

@@ -9,15 +9,15 @@ from __future__ import annotations
 import base64
 import select
 import socket
-import ssl
 import threading
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final
 
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import JjqError, Unavailable
 from jjq.limits import CONNECT_SECONDS, HTTP_HEADER_BYTES_MAX, QUICK_IDLE_SECONDS, WEBSOCKET_REPLY_BYTES_MAX
+from jjq.remote.settings import SocketPlace
 from jjq.wire.call_frames import HEAD_BYTES, INSTANCE, PATH, FrameKind, encode_call, head, split_frame
 from jjq.wire.services import READING
 from jjq.wire.status import status_message_in
@@ -29,23 +29,15 @@ _READ_BYTES: Final = 64 * 1024
 _GONE: Final = "the connection to the server broke"
 
 
-class SocketPlace(NamedTuple):
-    """Where a server takes WebSockets, and what it wants to see there."""
-
-    host: str
-    port: int
-    instance: str  # the process that is there
-    tls: ssl.SSLContext | None
-    key: str | None
-
-
 class ThreadSocket:
     """See the module's docstring. `lock` is held by whoever uses it."""
 
     def __init__(self, place: SocketPlace, clock: Clock, chance: Chance) -> None:
         """Connect, or raise OSError: nothing was sent."""
         self.place = place
-        self.lock = threading.Lock()
+        self.lock = (
+            threading.RLock()
+        )  # Ctrl-C may come before it is let go, and must not lock out its own thread
         self.closed = False
         self._clock = clock
         self._number = 0

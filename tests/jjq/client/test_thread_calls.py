@@ -21,9 +21,10 @@ from jjq.access.keyring import Keyring
 from jjq.http.serving import serve_http
 from jjq.http.settings import HttpSettings
 from jjq.http.websocket.open_sockets import SocketLimits
+from jjq.remote.settings import SocketPlace
 from jjq.remote.socket_finder import SocketFinder
 from jjq.remote.thread import thread_socket
-from jjq.remote.thread.thread_socket import SocketPlace, ThreadSocket
+from jjq.remote.thread.thread_socket import ThreadSocket
 from jjq.server.server import serve
 from jjq.server.settings import ServerSettings, Tls
 from jjq.v1 import jjq_pb2 as pb

@@ -149,14 +149,14 @@ async def test_while_a_node_stops_nothing_overtakes_what_it_still_answers(
 async def test_a_connection_from_which_nothing_comes_is_given_up(
     fake: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jjq.remote.call_socket.WEBSOCKET_SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr("jjq.remote.call_socket.WEBSOCKET_SILENCE_SECONDS", 0.01)
     await fake.store.create_queue("q")
     settings = RemoteSettings(timeout_seconds=0.3, direct=False, patient=False)
     async with through_proxy(fake.server, "websocket", settings) as (proxy, remote):
         await until(lambda: remote.link.lane().socket() is not None)
         dead = remote.link.lane().socket()
         proxy.swallow = True
-        with pytest.raises(Unavailable, match=r"no answer within 0\.(3|29\d*) s"):
+        with pytest.raises(Unavailable, match=r"no answer within 0\.\d+ s"):
             await remote.peek("q/s")
         assert dead is not None
         assert not dead.usable

@@ -77,7 +77,9 @@ async def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
         head = b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 101\r\nExpect: 100-continue\r\n\r\n"
         before = await web.talk(head % FILES.encode(), closes=False)
         assert before.startswith(b"HTTP/1.1 413")  # before a byte of it was sent
-        chunked = b"POST %b HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n65\r\n%b\r\n0\r\n\r\n"
+        chunked = (
+            b"POST %b HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n65\r\n%b\r\n0\r\n\r\n"
+        )
         assert b"413" in (await web.talk(chunked % (FILES.encode(), bytes(101)), closes=False))
         document = {"sha256": SHA, "size": 101}
         assert (await web.send("POST", UPLOADS, document)).status == 413
@@ -135,9 +137,7 @@ async def test_an_upload_that_is_cut_goes_on_where_it_was(photos: Web) -> None:
     assert (await photos.send("POST", UPLOADS, {"sha256": SHA, "size": len(LARGE)})).json["done"] is True
 
 
-async def test_only_so_many_files_are_on_disk_at_a_time(
-    photos: Web, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_only_so_many_files_are_on_disk_at_a_time(photos: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending, "HTTP_SPOOLS_MAX", 0)
     said = await photos.ask("POST", FILES, b"x")
     assert (said.status, "sha256=" in said.json["detail"]) == (429, True)
