@@ -35,7 +35,7 @@ class Cluster:
         self.prefix = prefix  # of the store in its bucket, as proxies see keys
         self.objects = objects  # past the proxies
         self._links = Links()
-        self.links = [self._links.add(node.listens) for node in nodes]
+        self.links = [self._links.add(node.listens, node.http) for node in nodes]
         self.between: dict[tuple[str, str], Link] = {
             (source.name, target.name): self._links.add(target.listens, target.wire)
             for source in nodes
@@ -56,6 +56,11 @@ class Cluster:
     def address(self) -> str:
         """Where clients go: through the proxies."""
         return ",".join(link.address for link in self.links)
+
+    @property
+    def http(self) -> str:
+        """The same for HTTP and WebSockets."""
+        return ",".join(link.addresses[1] for link in self.links)
 
     @property
     def direct(self) -> str:

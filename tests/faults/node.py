@@ -35,8 +35,10 @@ class Node:
         self.shim = shim
         self.bug = bug
         self.s3 = s3  # its own way to object storage
-        ports = free_ports(2)
-        self.listens, self.wire = (f"127.0.0.1:{port}" for port in ports)  # the wire: for other nodes
+        ports = free_ports(3)
+        self.listens, self.wire, self.http = (
+            f"127.0.0.1:{port}" for port in ports
+        )  # the wire: for other nodes
         self.starts = 0
         self.tries = 1
         self._flags = flags
@@ -75,7 +77,7 @@ class Node:
         self._log_size = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*command, "--listen", self.listens, *self._flags],
+                [*command, "--listen", self.listens, "--http-listen", self.http, *self._flags],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
