@@ -79,7 +79,7 @@ class Node:
         self._log_size = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*command, "--listen", self.listens, *self._flags],
+                [*command, "--listen", self.listens, "--http-listen", self.http, *self._flags],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
