@@ -177,7 +177,8 @@ class Application:
                 403,
                 f"web pages of {origin[:100]!r} may not ask this server: list that origin in http_origins",
             )
-        allowed = b"authorization, content-type, idempotency-key, last-event-id, jjq-expected-offset, jjq-key, range, upload-offset"
+        allowed = b"authorization, content-type, idempotency-key, last-event-id, jjq-expected-offset, jjq-key"
+        allowed += b", range, upload-offset"
         return [
             (b"access-control-allow-origin", origin.encode("latin-1")),
             (b"vary", b"origin"),

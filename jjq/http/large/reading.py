@@ -2,7 +2,7 @@
 
     ETag                      the sha256, so If-None-Match and If-Range work
     Range: bytes=0-99         206 with these bytes; 416 for what begins after the end
-    Content-Disposition       the producer's name of it; only pictures and plain text are shown by a browser, the rest is saved
+    Content-Disposition       its name; a browser shows pictures and plain text only, the rest is saved
     Content-Security-Policy   a sandbox, where nothing runs and nothing is loaded
 
 All bytes are hashed while they pass: if they are not what the digest says, the connection is cut before the last piece.

@@ -15,7 +15,7 @@ from coldstore.shared.limits import MIB, PART_BYTES
 from hotstore.settings import HotSettings
 from jjq.http.large import sending
 from tests.jjq.http.asking import Said, Web, web_over
-from tests.jjq.serving import hot_store
+from tests.jjq.serving import hot_store, until
 
 LARGE = bytes(range(256)) * (PART_BYTES // 256) + b"the end"
 SHA = hashlib.sha256(LARGE).hexdigest()
@@ -77,7 +77,9 @@ async def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
         head = b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 101\r\nExpect: 100-continue\r\n\r\n"
         before = await web.talk(head % FILES.encode(), closes=False)
         assert before.startswith(b"HTTP/1.1 413")  # before a byte of it was sent
-        chunked = b"POST %b HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n65\r\n%b\r\n0\r\n\r\n"
+        chunked = (
+            b"POST %b HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n65\r\n%b\r\n0\r\n\r\n"
+        )
         assert b"413" in (await web.talk(chunked % (FILES.encode(), bytes(101)), closes=False))
         document = {"sha256": SHA, "size": 101}
         assert (await web.send("POST", UPLOADS, document)).status == 413
@@ -117,9 +119,7 @@ async def test_an_upload_that_is_cut_goes_on_where_it_was(photos: Web) -> None:
     await writer.drain()
     writer.close()
     [session] = photos.store._large._sessions.values()
-    async with asyncio.timeout(20):
-        while session.received < cut:
-            await asyncio.sleep(0.001)
+    await until(lambda: session.received == cut)
     known = {"sha256": SHA, "size": len(LARGE), "upload": state["upload"]}
     state = (await photos.send("POST", UPLOADS, known)).json
     assert (state["received"], state["done"]) == (cut, False)
@@ -135,9 +135,7 @@ async def test_an_upload_that_is_cut_goes_on_where_it_was(photos: Web) -> None:
     assert (await photos.send("POST", UPLOADS, {"sha256": SHA, "size": len(LARGE)})).json["done"] is True
 
 
-async def test_only_so_many_files_are_on_disk_at_a_time(
-    photos: Web, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_only_so_many_files_are_on_disk_at_a_time(photos: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending, "HTTP_SPOOLS_MAX", 0)
     said = await photos.ask("POST", FILES, b"x")
     assert (said.status, "sha256=" in said.json["detail"]) == (429, True)
