@@ -130,8 +130,8 @@ class Engine:
         self.sealer.on_sealed = self.work.sealed
         self.status = StatusDesk(cold, runners.load, clock, node)
         administration = Administration(
-            self.registry, self.committer, self.sealer, self.departures, cold, self.registry.owners, runners.seal,
-            clock,
+            self.registry, self.committer, self.sealer, self.departures, cold, self.registry.owners,
+            runners.seal, clock,
         )  # fmt: skip
         self.large = ObjectDesk(cold.objects, settings, runners.large, clock, chance)
         self.store = HotStore(
@@ -149,8 +149,7 @@ class Engine:
         )  # fmt: skip
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self._warming: asyncio.Task[None] | None = None
-        self._reported = Extent(0, None, 0)  # what the cold store knows of the journal
-        self._report_at = 0.0
+        self._reported, self._report_at = Extent(0, None, 0), 0.0  # what the cold store knows of the journal
         self._closed = False
         self.on_leaving: Callable[[bool], Awaitable[None]] = _nothing  # told whether all is in the cold store
         self._on_closed = on_closed

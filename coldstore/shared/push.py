@@ -54,8 +54,9 @@ class PushTarget(Protocol):
         stage: Stage = "synced",
         serialized: pa.Buffer | None = None,
         timeout: float = 0.0,  # noqa: ASYNC109 - a part of the push, which the store of its queue waits for
+        objects: tuple[Attached, ...] = (),
     ) -> Receipt:
         """The same as `append`, for a caller that has the arguments and not the value."""
         return await self.append(
-            Push(queue, payload, producer, sequence, expected_offset, stage, serialized, timeout)
+            Push(queue, payload, producer, sequence, expected_offset, stage, serialized, timeout, objects)
         )

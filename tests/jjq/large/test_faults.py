@@ -21,15 +21,15 @@ from coldstore.shared.attachments import ObjectRef
 from coldstore.shared.batch import payload
 from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import SystemClock
-from coldstore.shared.errors import Conflict, InvalidInput, NotFound, Unavailable
+from coldstore.shared.errors import Conflict, InvalidInput, NotFound
 from coldstore.shared.limits import MIB, OBJECT_CHUNK_BYTES, PART_BYTES
 from coldstore.shared.push import Push
 from coldstore.store import ColdStore
 from hotstore.large.port import LargeStore, large_of
 from jjq.client.large.sending import ObjectToSend, send_object
-from tests.jjq.cluster.serving import cluster
-from tests.jjq.cutproxy import through
-from tests.jjq.serving import Served, hot_store, served
+from tests.jjq.cluster.members import real_cluster
+from tests.jjq.cutproxy import through_proxy
+from tests.jjq.serving import PATIENT, Served, hot_store, served
 from tests.servers.jjq_server import JjqServer
 
 DATA = os.urandom(1024) * (3 * PART_BYTES // 1024) + b"rest"  # noqa: TID251 - any bytes will do
@@ -74,7 +74,7 @@ async def test_an_upload_goes_on_where_it_was(hot: Served) -> None:
 async def test_a_connection_that_is_cut_at_any_part_costs_nothing_but_time(hot: Served, parts: int) -> None:
     await hot.store.create_queue("q")
     cuts = 0
-    async with through(hot.server) as (proxy, remote):
+    async with through_proxy(hot.server, "grpc", PATIENT) as (proxy, remote):
         source = ObjectToSend(DATA)
         whole = source.read_at
 
@@ -134,8 +134,8 @@ async def test_sixteen_writers_of_the_same_bytes_make_one_object(hot: Served) ->
     assert await read_all(large_of(hot.remote)) == DATA
 
 
-async def test_any_node_takes_an_upload_and_the_owner_the_push() -> None:
-    async with cluster("ab") as nodes:
+async def test_any_node_takes_an_upload_and_the_owner_the_push(tmp_path: Path) -> None:
+    async with real_cluster(tmp_path, "disk", "a", "b") as nodes:
         a, b = await nodes.client("a"), await nodes.client("b")
         await a.create_queue("q")
         for client in (a, b):
@@ -143,8 +143,6 @@ async def test_any_node_takes_an_upload_and_the_owner_the_push() -> None:
                 await send_object(large_of(client), "q", source, SystemClock(), SystemChance(), 20.0)
             await client.append(Push("q", ONE, objects=((0, ObjectRef(SHA, len(DATA))),)))
             assert await read_all(large_of(client)) == DATA
-        await a.close()
-        await b.close()
 
 
 @pytest.mark.parametrize(
