@@ -45,7 +45,7 @@ class KeyCheck:
         if usage is None and not route.waits and not is_act:
             return nullcontext()
         work = ExitStack()
-        if usage is not None and route.name in {"replay", "read_object"}:
+        if usage is not None and route.name in {"replay", "read_object", "read_object_by_digest"}:
             work.enter_context(usage.stream())
         if route.waits:
             work.enter_context(self._ring.watch(check))

@@ -1,4 +1,5 @@
-"""GET and HEAD of what an element names: its object, or without one its value.
+"""GET and HEAD of what an element names: its object, or without one its value. Whoever only pops knows digest and size
+of the object from the element's header, and reads it by these.
 
     ETag                      the sha256, so If-None-Match and If-Range work
     Range: bytes=0-99         206 with these bytes; 416 for what begins after the end
@@ -23,7 +24,7 @@ from coldstore.large.download import damaged
 from coldstore.layout import paths
 from coldstore.shared.attachments import ObjectRef
 from coldstore.shared.batch import Content, Element, elements
-from coldstore.shared.errors import NotFound, OutOfRange
+from coldstore.shared.errors import DataLoss, NotFound, OutOfRange
 from coldstore.shared.limits import OBJECT_CHUNK_BYTES, OFFSET_MAX
 from hotstore.large.port import large_of
 from jjq.http.large.ranges import asked_range, is_known
@@ -52,11 +53,22 @@ class _Found(NamedTuple):
     queue: str
     ref: ObjectRef
     value: bytes | None
+    claimed: bool = False  # only the client says that there is such an object
 
 
 async def _read(request: Request) -> Reply:
     request.query()
-    found = await _find(request, queue_of(request), request.params["offset"])
+    return _answer(request, await _find(request, queue_of(request), request.params["offset"]))
+
+
+async def _read_by_digest(request: Request) -> Reply:
+    if "size" not in request.query("size"):
+        raise HttpRefusal(400, "there is no size: send it as the element's header jjq-object has it")
+    ref = ObjectRef(request.params["sha256"], request.number("size", 0))
+    return _answer(request, _Found(queue_of(request), ref, None, claimed=True))
+
+
+def _answer(request: Request, found: _Found) -> Reply:
     ref = found.ref
     etag = f'"{ref.sha256}"'
     headers = _headers(ref, etag)
@@ -111,9 +123,18 @@ async def _pieces(request: Request, found: _Found, start: int, stop: int) -> Asy
         return
     ref = found.ref
     source: Any = large_of(request.backend.store).read_object(found.queue, ref.sha256, ref.size, start, stop)
+    at = start
     async with aclosing(source):
-        async for piece in source:
-            yield piece
+        try:
+            async for piece in source:
+                at += len(piece)
+                yield piece
+        except DataLoss:
+            if not found.claimed or at > start:
+                raise
+            raise NotFound(
+                f"queue {found.queue} has no object {ref.sha256} of {ref.size} bytes: correct sha256 and size"
+            ) from None
 
 
 async def _checked(parts: AsyncIterator[bytes], found: _Found) -> AsyncIterator[bytes]:
@@ -163,15 +184,21 @@ def disposition(how: str, name: str) -> bytes:
     return f'{how}; filename="{plain}"{exact}'.encode()
 
 
+_HEADERS: Final = (
+    Parameter("Range", "bytes=FIRST-LAST, bytes=FIRST- or bytes=-LENGTH", place="header"),
+    Parameter("If-None-Match", "answer 304 if it has this ETag, which is its sha256", place="header"),
+    Parameter("If-Range", "the range only of what has this ETag; else all of it", place="header"),
+)
 ROUTES: Final = (
     HttpRoute(
         "GET", "/v1/queues/{queue}/elements/{offset}/object", _read, "read_object",
         "The object of an element, or a range of it; without an object its value", "read", "queue",
+        waits=True, gives=("*/*",), codes=("206", "304", "416"), parameters=_HEADERS,
+    ),
+    HttpRoute(
+        "GET", "/v1/queues/{queue}/objects/{sha256}", _read_by_digest, "read_object_by_digest",
+        "An object by what the header of its element says", "pop|read|work", "queue",
         waits=True, gives=("*/*",), codes=("206", "304", "416"),
-        parameters=(
-            Parameter("Range", "bytes=FIRST-LAST, bytes=FIRST- or bytes=-LENGTH", place="header"),
-            Parameter("If-None-Match", "answer 304 if it has this ETag, which is its sha256", place="header"),
-            Parameter("If-Range", "the range only of what has this ETag; else all of it", place="header"),
-        ),
+        parameters=(Parameter("size", "how many bytes it has", "integer"), *_HEADERS),
     ),
 )  # fmt: skip
