@@ -207,8 +207,9 @@ async def test_every_route_of_http(doors: Keyed) -> None:
 
     async def ask(route: Any, key: str | None) -> int:
         path = route.path.format(
-            queue=QUEUE, subscriber="s", key="0", node="n", group="g", task="0", message="1"
-        )
+            queue=QUEUE, subscriber="s", key="0", node="n", group="g", task="0", message="1",
+            offset="0", sha256="0", upload="0",
+        )  # fmt: skip
         shown = {} if key is None else {"Authorization": f"Bearer {key}"}
         return (await doors.ask(route.method, path, None, **shown)).status
 
