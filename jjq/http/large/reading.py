@@ -128,6 +128,7 @@ async def _pieces(request: Request, found: _Found, start: int, stop: int) -> Asy
         try:
             async for piece in source:
                 at += len(piece)
+                request.backend.memory.used(len(piece))
                 yield piece
         except DataLoss:
             if not found.claimed or at > start:
