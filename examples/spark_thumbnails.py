@@ -49,11 +49,10 @@ with jjq.connect(server) as client:
     pictures = jjq.spark.objects(
         jjq.spark.read(spark, root, "pictures", server=server, columns=("key", "headers")), root, "pictures"
     )
-    small = F.udf(make_thumbnail, "binary")
+    small = F.udf(make_thumbnail, "binary", useArrow=True)
     thumbnails = pictures.where("media_type LIKE 'image/%'").select("key", small("bytes").alias("value"))
     thumbnails.write.format("jjq").options(server=server, queue="thumbnails").mode("append").save()
 
-    client.create_subscriber("thumbnails", "viewer", "beginning")
-    for thumbnail in sorted(client.pop("thumbnails/viewer", 3), key=lambda each: each.key):
-        with Image.open(io.BytesIO(thumbnail.value)) as image:
-            print(f"{thumbnail.key.decode()}: {image.width} x {image.height} pixels")
+    for row in client.sql("SELECT decode(key) AS name, value FROM thumbnails ORDER BY key").to_pylist():
+        with Image.open(io.BytesIO(row["value"])) as image:
+            print(f"{row['name']}: {image.width} x {image.height} pixels")

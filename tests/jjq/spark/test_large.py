@@ -53,7 +53,7 @@ def test_bytes_and_copies_are_added(spark: SparkSession, serving: Serving, tmp_p
     assert (Path(path).name, Path(path).read_bytes()) == (digest, LARGE)
     for wrong, why in (({"max_bytes": 0}, "max_bytes"), ({"on_error": "x"}, "on_error")):
         with pytest.raises(InvalidInput, match=why):
-            jjq.spark.objects(frame, serving.root, queue, **wrong)  # type: ignore[arg-type]
+            jjq.spark.objects(frame, serving.root, queue, **wrong)
     with pytest.raises(InvalidInput, match="headers"):
         jjq.spark.objects(frame.select("value"), serving.root, queue)
     with pytest.raises(jjq.NotFound, match="not a jjq store"):

@@ -36,7 +36,7 @@ async def read(web: Web, offset: int = 0) -> bytes:
 
 
 @asynccontextmanager
-async def web_of(folder: Path, **limits: int) -> AsyncIterator[Web]:
+async def web_of(folder: Path, **limits: Any) -> AsyncIterator[Web]:
     async with hot_store(folder, settings=HotSettings(**limits)) as store, web_over(store) as web:
         await web.send("PUT", "/v1/queues/photos")
         yield web
