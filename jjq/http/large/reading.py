@@ -27,7 +27,6 @@ from coldstore.shared.batch import Content, Element, elements
 from coldstore.shared.errors import DataLoss, NotFound, OutOfRange
 from coldstore.shared.limits import OBJECT_CHUNK_BYTES, OFFSET_MAX
 from hotstore.large.port import large_of
-from jjq.http.large.ranges import asked_range, is_known
 from jjq.http.problems import HttpRefusal
 from jjq.http.replies import BytesReply, Headers, Reply, StreamReply
 from jjq.http.request import Request
@@ -39,6 +38,7 @@ SHOWN: Final = frozenset(
     {"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp", "text/plain"}
 )
 _MEDIA_TYPE: Final = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(?:\s*;[\x20-\x7e]*)?")
+_RANGE: Final = re.compile(r"bytes=\s*(?:(\d{1,19})-(\d{0,19})|-(\d{1,19}))\s*")
 _UNSAFE: Final = re.compile(r'[^\x20-\x7e]|["\\%;]')
 _OF_VALUES: Final[dict[Content, str]] = {
     "text": "text/plain; charset=utf-8",
@@ -72,9 +72,9 @@ def _answer(request: Request, found: _Found) -> Reply:
     ref = found.ref
     etag = f'"{ref.sha256}"'
     headers = _headers(ref, etag)
-    if is_known(request, etag):
+    if _is_known(request, etag):
         return BytesReply(b"", _kind(ref), 304, headers)
-    part = asked_range(request, ref.size, etag)
+    part = _asked_range(request, ref.size, etag)
     start, stop = (0, ref.size) if part is None else part
     headers.append((b"content-length", b"%d" % (stop - start)))
     if part is not None:
@@ -84,6 +84,46 @@ def _answer(request: Request, found: _Found) -> Reply:
         return StreamReply(_nothing(), _kind(ref), headers, status=status)
     parts = _pieces(request, found, start, stop)
     return StreamReply(parts if part else _checked(parts, found), _kind(ref), headers, status=status)
+
+
+# Which bytes ---------------------------------------------------------------------------------------------------------
+
+
+def _is_known(request: Request, etag: str) -> bool:
+    """Whether the client has these bytes, as If-None-Match says."""
+    said = request.header("if-none-match")
+    return said is not None and (
+        said == "*" or etag in {part.strip().removeprefix("W/") for part in said.split(",")}
+    )
+
+
+def _asked_range(request: Request, size: int, etag: str) -> tuple[int, int] | None:
+    """The range `start`..`stop` that is asked for; None: all. 416 for one that begins after the end.
+
+    Several ranges, other units and what is malformed are answered by all bytes, as RFC 9110 has it, and so is the
+    range of something else (If-Range).
+    """
+    said, only_of = request.header("range"), request.header("if-range")
+    match = None if said is None else _RANGE.fullmatch(said)
+    if match is None or (only_of is not None and only_of != etag):
+        return None
+    first, last, suffix = match.groups()
+    if suffix is not None:
+        start, stop = max(0, size - int(suffix)), size
+    else:
+        start, stop = int(first), min(size, int(last) + 1) if last else size
+        if last and int(last) < start:
+            return None
+    if start >= stop:
+        raise HttpRefusal(
+            416,
+            f"the range {said} is not within the {size} bytes: ask for less",
+            Content_Range=f"bytes */{size}",
+        )
+    return start, stop
+
+
+# Where they are ------------------------------------------------------------------------------------------------------
 
 
 async def _find(request: Request, queue: str, text: str) -> _Found:
