@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,16 @@ import pytest
 
 import jjq.spark
 from coldstore.layout import paths
+from coldstore.objects.open import open_objects
 from coldstore.objects.settings import S3Settings
+from coldstore.shared.chance import SystemChance
+from coldstore.shared.clock import SystemClock
 from coldstore.shared.errors import DataLoss, InvalidInput
 from coldstore.shared.limits import PART_BYTES
 from jjq.spark import large
 from jjq.spark.large import ReadObjects
 from tests.jjq.spark.serving import Serving
+from tests.servers.s3 import S3Server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,3 +113,14 @@ def test_damage_and_size_fail_or_are_null(tmp_path: Path) -> None:
     copies = tmp_path / "copies"
     [batch] = reads(tmp_path, null=True, into=str(copies))(iter([rows]))
     assert [path.name for path in copies.iterdir()] == [hashlib.sha256(b"good").hexdigest()]
+
+
+def test_the_same_on_s3(moto: S3Server) -> None:
+    place = f"s3://{moto.bucket}/large-{SystemChance().token()}"
+    bucket = open_objects(place, s3=moto.settings(), clock=SystemClock(), chance=SystemChance())
+    bucket.put(paths.large("q", hashlib.sha256(b"far").hexdigest()), b"far")
+    read = ReadObjects(place, moto.settings(), "q", None, 1_000, True)
+
+    [batch] = pickle.loads(pickle.dumps(read))(iter([named(b"far", b"gone")]))
+
+    assert batch.column("bytes").to_pylist() == [b"far", None]
