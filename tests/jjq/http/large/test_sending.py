@@ -14,6 +14,7 @@ import pytest
 from coldstore.shared.limits import MIB, PART_BYTES
 from hotstore.settings import HotSettings
 from jjq.http.large import sending
+from jjq.limits import HTTP_BODY_SECONDS
 from tests.jjq.http.asking import Said, Web, web_over
 from tests.jjq.serving import hot_store, until
 
@@ -141,3 +142,25 @@ async def test_only_so_many_files_are_on_disk_at_a_time(photos: Web, monkeypatch
     assert (said.status, "sha256=" in said.json["detail"]) == (429, True)
     digest = hashlib.sha256(b"x").hexdigest()
     assert (await photos.ask("POST", f"{FILES}?sha256={digest}", b"x")).status == 200
+
+
+async def test_a_client_is_not_blamed_for_an_object_store_that_is_slow(
+    photos: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = photos.store.upload
+    seen: list[float] = []
+
+    async def slow(upload: str, at: int, data: bytes) -> None:
+        if not seen:
+            connection: Any = next(iter(photos.listener._state.connections))
+            await until(lambda: connection.flow.read_paused)
+            seen.append(connection._body_until - connection.loop.time())
+            connection._late()  # as its timer does after so long without a byte
+        await asked(upload, at, data)
+
+    monkeypatch.setattr(photos.store, "upload", slow)
+
+    said = await photos.ask("POST", f"{FILES}?sha256={SHA}", LARGE)
+
+    assert (said.status, len(seen)) == (200, 1)
+    assert seen[0] > HTTP_BODY_SECONDS  # for its size, it has longer than other bodies
