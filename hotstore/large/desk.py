@@ -44,7 +44,7 @@ class ObjectDesk:
 
     @property
     def object_bytes_max(self) -> int:
-        return self._limits.object_bytes_max
+        return self._settings.object_bytes_max
 
     # Uploads --------------------------------------------------------------------------------------
 

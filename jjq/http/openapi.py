@@ -114,7 +114,7 @@ def _responses(route: HttpRoute, known: dict[int, Any]) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if route.reply is not None:
         content[JSON] = {"schema": {"type": "object"} if route.reply is dict else known[id(route.reply)]}
-    content |= {kind: {"schema": {"type": "string"}} for kind in route.gives}
+    content |= {kind: {"schema": {} if kind == "*/*" else {"type": "string"}} for kind in route.gives}
     done: dict[str, Any] = {"description": "done"}
     if content:
         done["content"] = content

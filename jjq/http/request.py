@@ -216,6 +216,7 @@ class Request:
                 raise _too_large(most)
             parts.append(part)
             if size and (size >= step or not more):
+                self.backend.memory.used(size)
                 yield b"".join(parts)
                 parts, size = [], 0
         self._whole = True

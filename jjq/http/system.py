@@ -29,7 +29,10 @@ from jjq.http.routing import HttpRoute, RouteTable
 
 _POLICY: Final = (
     b"content-security-policy",
-    b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; object-src 'none'",
+    (  # blob: pictures that the console has loaded
+        b"default-src 'self'; img-src 'self' blob:; object-src 'none'; "
+        b"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+    ),
 )
 _REFERRER: Final = (b"referrer-policy", b"no-referrer")
 _PAGES: Final = {

@@ -8,6 +8,7 @@
 
     frame, source   the two ways in: `read`, and the data source "jjq"; options and schema are common to both
     columns         helpers for users: text, JSON, headers, subscribers
+    large           large objects that elements name: their bytes, or copies of them
     groups          worker groups: their tasks, and what happened to them
     interpreter     which Python the workers run
     cold, server    connections to the cold store and to a server
@@ -29,12 +30,14 @@ if TYPE_CHECKING:
     from jjq.spark.frame import read
     from jjq.spark.groups import tasks, transitions
     from jjq.spark.jobs.bulk_import import import_history
+    from jjq.spark.large import objects
     from jjq.spark.source import register
 
 _HOME = {
     "from_json": "jjq.spark.columns",
     "header": "jjq.spark.columns",
     "import_history": "jjq.spark.jobs.bulk_import",
+    "objects": "jjq.spark.large",
     "read": "jjq.spark.frame",
     "register": "jjq.spark.source",
     "skipped": "jjq.spark.errors",
@@ -48,6 +51,7 @@ __all__ = [
     "from_json",
     "header",
     "import_history",
+    "objects",
     "read",
     "register",
     "skipped",

@@ -13,6 +13,11 @@ PARTITIONS_MIN: Final = 8  # a short range is split further, so that more than o
 HOT_PARTITION_ELEMENTS: Final = 250_000  # of the hot tail, one stream from a server each
 NAMED_FILES_MAX: Final = 32  # Spark checks so many paths by itself, and starts a job for more
 
+# Large objects
+OBJECTS_BYTES: Final = 32 * MIB  # of them together, before rows are handed to Spark
+OBJECT_BYTES_DEFAULT: Final = 256 * MIB  # of one, unless the caller says otherwise
+OBJECT_BYTES_MAX: Final = 1_536 * MIB  # a row of Spark has less than 2 GiB
+
 # Streams
 LOOK_SECONDS: Final = 1.0  # between two looks into a cold store that had nothing new
 SAMPLE_ELEMENTS: Final = 100  # of the hot tail, by which a limit in bytes is judged

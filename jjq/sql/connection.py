@@ -29,6 +29,12 @@ _SETTINGS: Final = {
 }
 # Afterwards, and in this order: without access to files no temporary folder can be set, not even none.
 _LAST: Final = "SET TimeZone = 'UTC'; SET enable_external_access = false; SET lock_configuration = true"
+# What elements name, as columns: SELECT offset, unnest(object(headers)) FROM photos
+_MACRO: Final = """
+CREATE MACRO object(headers) AS json_transform(
+    decode(coalesce(headers['jjq-object'], headers['jjq-reference'])),
+    '{"sha256": "VARCHAR", "size": "BIGINT", "type": "VARCHAR", "name": "VARCHAR", "uri": "VARCHAR"}'
+)"""
 _KIND: Final = re.compile(r"^[A-Z][\w ]* Error: ")
 _CONTEXT: Final = re.compile(r"\n\s*\nLINE \d+:.*", re.DOTALL)
 
@@ -38,6 +44,7 @@ def open_connection(memory_bytes: int, threads: int) -> duckdb.DuckDBPyConnectio
     settings: dict[str, Any] = {"threads": str(threads), "memory_limit": f"{int(memory_bytes)}B", **_SETTINGS}
     connection = duckdb.connect(":memory:", config=settings)
     try:
+        connection.execute(_MACRO)
         connection.execute(_LAST)
     except BaseException:
         connection.close()

@@ -1,15 +1,15 @@
 """Files, objects and references into a queue.
 
-    POST …/files?name=&key=          the body is a file: stored, then pushed as one element. With sha256= it goes straight to
-                                     the object store; else its digest is made first, on this server's disk
+    POST …/files?name=&key=          the body is a file: stored, then pushed as one element. With sha256= it goes
+                                     straight to the object store; else its digest is made first, on this server's disk
     POST …/references                {"uri":"s3://…"}, or {"sha256":…,"size":…} for an object that was uploaded
     PUT …/objects/SHA256             only the bytes
     POST …/uploads                   {"sha256":…,"size":…}: begin an upload, or go on with {"upload":…}
     PATCH …/uploads/UPLOAD           bytes from Upload-Offset on; what came before a cut is kept
     POST …/uploads/UPLOAD/finish     these were all: answered when the object is durable
 
-Pushes take the headers of every push (Idempotency-Key, Jjq-Stage, …). Where pushes are signed, the signature of a file is
-over its sha256, in hexadecimal digits.
+Pushes take the headers of every push (Idempotency-Key, Jjq-Stage, …). Where pushes are signed, the signature of a file
+is over its sha256, in hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -310,7 +310,8 @@ def object_routes() -> list[HttpRoute]:
         ),
         HttpRoute(
             "POST", "/v1/queues/{queue}/uploads", _begin, "begin_upload",
-            "Begin an upload in pieces, or go on with one", body=NewUpload, reply=UploadDocument, codes=("413",), **more,
+            "Begin an upload in pieces, or go on with one", body=NewUpload, reply=UploadDocument,
+            codes=("413",), **more,
         ),
         HttpRoute(
             "PATCH", "/v1/queues/{queue}/uploads/{upload}", _add, "upload", "The next bytes of an upload",

@@ -285,6 +285,7 @@ _KEY = Parameter("Jjq-Key", "key of an element that is sent as raw bytes", place
 ROUTES = (
     HttpRoute(
         "POST", "/v1/queues/{queue}/elements", _push, "push", "Push elements: all of them, or none", "push", "queue",
-        body=doc.NewElements, reply=doc.ReceiptDocument, takes=TAKES[1:], parameters=(*PUSH_HEADERS, _KEY), codes=("412",),
+        body=doc.NewElements, reply=doc.ReceiptDocument, takes=TAKES[1:], parameters=(*PUSH_HEADERS, _KEY),
+        codes=("412",),
     ),
 )  # fmt: skip

@@ -294,7 +294,10 @@ async def test_every_route_of_http(doors: Keyed) -> None:
     async def ask(route: Any, key: str | None) -> int:
         body = json.dumps({"name": QUEUE}) if route.queue == LATER and route.method == "POST" else None
         path = f"{route.path}?queue={QUEUE}" if route.queue == LATER and body is None else route.path
-        path = path.format(queue=QUEUE, subscriber="s", key="0", node="n", group="g", task="0", message="1")
+        path = path.format(
+            queue=QUEUE, subscriber="s", key="0", node="n", group="g", task="0", message="1",
+            offset="0", sha256="0", upload="0",
+        )  # fmt: skip
         shown = {} if key is None else {"Authorization": f"Bearer {key}"}
         shown |= {} if body is None else {"Content_Type": "application/json"}
         return (await doors.ask(route.method, path, body, **shown)).status

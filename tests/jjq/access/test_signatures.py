@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import grpc
@@ -84,3 +85,19 @@ async def test_both_doors_want_the_signature_over_the_bytes_as_they_come(tmp_pat
         assert (await doors.store.get_queue("orders")).next_offset == 3
         assert (await doors.send("DELETE", "/v1/queues/orders/signature")).status == 204
         assert await push(b"4", None) == 200
+
+
+async def test_the_signature_of_a_file_is_over_its_digest(tmp_path: Path) -> None:
+    clock, digest = SystemClock(), hashlib.sha256(b"picture").hexdigest()
+    async with keyed(tmp_path) as doors:
+        await doors.store.create_queue("photos")
+        secret = (await doors.send("PUT", "/v1/queues/photos/signature")).json["secret"]
+        for query in ("", f"?sha256={digest}"):
+            path = f"/v1/queues/photos/files{query}"
+            assert (await doors.ask("POST", path, b"picture")).status == 403
+            header = sign(secret, digest.encode(), clock.now_us() - len(query) * 1_000_000)
+            assert (await doors.ask("POST", path, b"other", Jjq_Signature=header)).status in {400, 403}
+            header = sign(secret, digest.encode(), clock.now_us() - (len(query) + 2) * 1_000_000)
+            assert (await doors.ask("POST", path, b"picture", Jjq_Signature=header)).status == 200
+        assert (await doors.send("POST", "/v1/queues/photos/references", {"uri": "s3://b/k"})).status == 403
+        assert (await doors.store.get_queue("photos")).next_offset == 2

@@ -29,7 +29,23 @@ async def run(script: str, port: int) -> str:
 
 async def test_every_example_does_what_the_page_says(web: Web) -> None:
     said = [await run(script, web.port) for script in examples()]
-    made, pushed, lines, read, events, popping, working, retried, counted, live, purging, missing = said
+    (
+        made,
+        pushed,
+        lines,
+        read,
+        events,
+        filed,
+        ranged,
+        resumed,
+        popping,
+        working,
+        retried,
+        counted,
+        live,
+        purging,
+        missing,
+    ) = said
     assert json.loads(made)["content"] == "json"
     assert json.loads(pushed)["first_offset"] == 0
     assert json.loads(lines)["count"] == 2
@@ -43,6 +59,11 @@ async def test_every_example_does_what_the_page_says(web: Web) -> None:
     assert "id: 1\ndata: " in events
     assert "123456789012345678901234567890" in events
     assert "id: 0\n" not in events
+    assert '"first_offset":0' in filed
+    assert '"first_offset":1' in filed
+    assert ranged.startswith("pictureHTTP/1.1 200")
+    assert 'filename="cat.png"' in ranged
+    assert resumed.endswith("hello large world")
     assert '"position":0,"next":2' in popping
     assert popping.count('"id":"orders/billing"') == 3
     assert '"id":0,"attempt":1' in working

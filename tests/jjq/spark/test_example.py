@@ -1,4 +1,4 @@
-"""The example of reading runs as it stands, in the session that is there."""
+"""The examples of batches run as they stand, in the session that is there."""
 
 from __future__ import annotations
 
@@ -26,4 +26,17 @@ def test_spark_read(
         *(f"/page/{n}: 210 clicks" for n in range(7)),
         "the last one is at offset 1469",
         "billing is 20 behind",
+    ]
+
+
+@pytest.mark.usefixtures("spark")
+def test_spark_thumbnails(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["spark_thumbnails.py", serving.root, serving.address])
+    runpy.run_path(str(ROOT / "examples" / "spark_thumbnails.py"), run_name="__main__")
+    assert capsys.readouterr().out.splitlines() == [
+        "red-120: 32 x 32 pixels",
+        "red-250: 32 x 32 pixels",
+        "red-60: 32 x 32 pixels",
     ]

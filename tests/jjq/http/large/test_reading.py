@@ -107,6 +107,16 @@ async def test_without_an_object_it_is_the_value(photos: Web) -> None:
         assert (await photos.ask("GET", f"/v1/queues/photos/elements/{place}/object")).status == status
 
 
+async def test_whoever_pops_reads_by_digest_and_size(cat: Web) -> None:
+    place = f"/v1/queues/photos/objects/{SHA}"
+    said = await cat.ask("GET", f"{place}?size={len(DATA)}", Range="bytes=1-3")
+    assert (said.status, said.body) == (206, DATA[1:4])
+    assert said.headers["content-disposition"] == "attachment"
+    assert (await cat.ask("GET", f"{place}?size={len(DATA)}")).body == DATA
+    other = f"/v1/queues/photos/objects/{'0' * 64}?size=1"
+    assert [(await cat.ask("GET", each)).status for each in (place, other)] == [400, 404]
+
+
 async def test_damage_is_never_given_out_as_whole(tmp_path: Path) -> None:
     large = DATA * (PART_BYTES // len(DATA) + 1)
     digest = hashlib.sha256(large).hexdigest()

@@ -14,8 +14,9 @@ import pytest
 from coldstore.shared.limits import MIB, PART_BYTES
 from hotstore.settings import HotSettings
 from jjq.http.large import sending
+from jjq.limits import HTTP_BODY_SECONDS
 from tests.jjq.http.asking import Said, Web, web_over
-from tests.jjq.serving import hot_store
+from tests.jjq.serving import hot_store, until
 
 LARGE = bytes(range(256)) * (PART_BYTES // 256) + b"the end"
 SHA = hashlib.sha256(LARGE).hexdigest()
@@ -36,7 +37,7 @@ async def read(web: Web, offset: int = 0) -> bytes:
 
 
 @asynccontextmanager
-async def web_of(folder: Path, **limits: int) -> AsyncIterator[Web]:
+async def web_of(folder: Path, **limits: Any) -> AsyncIterator[Web]:
     async with hot_store(folder, settings=HotSettings(**limits)) as store, web_over(store) as web:
         await web.send("PUT", "/v1/queues/photos")
         yield web
@@ -119,9 +120,7 @@ async def test_an_upload_that_is_cut_goes_on_where_it_was(photos: Web) -> None:
     await writer.drain()
     writer.close()
     [session] = photos.store._large._sessions.values()
-    async with asyncio.timeout(20):
-        while session.received < cut:
-            await asyncio.sleep(0.001)
+    await until(lambda: session.received == cut)
     known = {"sha256": SHA, "size": len(LARGE), "upload": state["upload"]}
     state = (await photos.send("POST", UPLOADS, known)).json
     assert (state["received"], state["done"]) == (cut, False)
@@ -143,3 +142,25 @@ async def test_only_so_many_files_are_on_disk_at_a_time(photos: Web, monkeypatch
     assert (said.status, "sha256=" in said.json["detail"]) == (429, True)
     digest = hashlib.sha256(b"x").hexdigest()
     assert (await photos.ask("POST", f"{FILES}?sha256={digest}", b"x")).status == 200
+
+
+async def test_a_client_is_not_blamed_for_an_object_store_that_is_slow(
+    photos: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = photos.store.upload
+    seen: list[float] = []
+
+    async def slow(upload: str, at: int, data: bytes) -> None:
+        if not seen:
+            connection: Any = next(iter(photos.listener._state.connections))
+            await until(lambda: connection.flow.read_paused)
+            seen.append(connection._body_until - connection.loop.time())
+            connection._late()  # as its timer does after so long without a byte
+        await asked(upload, at, data)
+
+    monkeypatch.setattr(photos.store, "upload", slow)
+
+    said = await photos.ask("POST", f"{FILES}?sha256={SHA}", LARGE)
+
+    assert (said.status, len(seen)) == (200, 1)
+    assert seen[0] > HTTP_BODY_SECONDS  # for its size, it has longer than other bodies

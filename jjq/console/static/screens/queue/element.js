@@ -8,6 +8,7 @@ import { Choice } from "../../parts/form.js";
 import { Icon } from "../../parts/icon.js";
 import { Json, write } from "../../parts/json.js";
 import { say } from "../../parts/toast.js";
+import { ObjectView, objectOf } from "./object.js";
 import { keyOf, sizeOf, textOf, wholeElement } from "./fetch.js";
 
 const TREE_BYTES = 4 * 2 ** 20; // a larger value is shown as text
@@ -18,6 +19,7 @@ export function ElementView({ queue, content, element, onClose, bare }) {
   const needs = element.partial || all > 0;
   const load = useLoad((signal) => (needs ? wholeElement(queue, element.offset, signal) : element), [queue, element.offset, needs]);
   const shown = load.data || element;
+  const named = objectOf(shown);
   return html`<div class="element">
     ${!bare && html`<header class="row">
       <h2 class="grow">Element ${whole(element.offset)}</h2>
@@ -30,7 +32,7 @@ export function ElementView({ queue, content, element, onClose, bare }) {
       <${Headers} element=${shown} />
     </dl>
     ${load.error && html`<${Failure} error=${load.error} retry=${load.reload} />`}
-    ${load.loading && !load.data ? html`<${Loading} />` : html`<${Value} content=${content} element=${shown} queue=${queue} loadAll=${() => wantAll(1)} />`}
+    ${load.loading && !load.data ? html`<${Loading} />` : named ? html`<${ObjectView} key=${element.offset} queue=${queue} offset=${element.offset} named=${named} />` : html`<${Value} content=${content} element=${shown} queue=${queue} loadAll=${() => wantAll(1)} />`}
   </div>`;
 }
 
