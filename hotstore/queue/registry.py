@@ -253,11 +253,9 @@ class Registry:
 
     async def suspect_unknown(self, cause_of: Callable[[str], str] = lambda _: RECORDS_LOST) -> None:
         """State is lost, perhaps with the rows of queues that nothing here names any more."""
-        names = await self._runner.run(self._cold.queue_names)
-        for name in names:
-            known = self.suspects.get(name, "")
-            if name not in self.queues and not known.startswith(SUBSCRIBERS_LOST):
-                self.suspects[name] = cause_of(name)
+        unknown = {*await self._runner.run(self._cold.queue_names)} - self.queues.keys()
+        told = {name for name, cause in self.suspects.items() if cause.startswith(SUBSCRIBERS_LOST)}
+        self.suspects |= {name: cause_of(name) for name in sorted(unknown - told)}
 
     def in_doubt(self) -> list[HotQueue]:
         return [queue for queue in self.queues.values() if queue.state.doubt is not None]
@@ -278,8 +276,7 @@ class Registry:
 
     def hold(self) -> int | None:
         """The first journal batch that is kept for elements without a name, while it is open whose they are."""
-        open_ = self.suspects or self.in_doubt()
-        return min(self.nameless.values(), default=None) if open_ else None
+        return min(self.nameless.values(), default=None) if self.suspects or self.in_doubt() else None
 
     def _fresh(self, settings: QueueSettings, *, earlier: bool = True) -> HotQueue:
         """A queue that the journal does not name; `earlier`: it was this node's before this run."""

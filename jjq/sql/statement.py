@@ -144,7 +144,7 @@ def _walk(tree: dict[str, Any]) -> tuple[list[TableName], set[str]]:
 
 def _plain_table(tree: dict[str, Any]) -> dict[str, Any] | None:
     """The one table of a query if that is a queue, all of whose elements count: no condition, no group, no sample."""
-    table = tree.get("from_table") or {}
+    table: dict[str, Any] = tree.get("from_table") or {}
     if tree.get("type") != "SELECT_NODE" or table.get("type") != "BASE_TABLE" or table.get("schema_name"):
         return None
     conditions = ("where_clause", "group_expressions", "group_sets", "having", "sample", "qualify")
@@ -163,7 +163,7 @@ def _count(tree: dict[str, Any]) -> str | None:
     told = wanted[0]
     if told.get("function_name") != "count_star" or told.get("class") != "FUNCTION" or told.get("filter"):
         return None
-    return None if told.get("arguments") or told.get("distinct") else told.get("alias") or "count_star()"
+    return None if told.get("arguments") or told.get("distinct") else str(told.get("alias") or "count_star()")
 
 
 def _edge(tree: dict[str, Any]) -> Edge | None:

@@ -2,10 +2,10 @@
 
     Elements = ( 0a · length · Element )*
 
-Protobuf takes a hundred bytes and a microsecond for an element that may be two bytes on the wire, so 9 MB of them
-would take half a GB and hold up everybody for five seconds. Elements are therefore counted on the raw bytes before any of
-them is parsed, and then parsed a few at a time, as are those that are sent. Both are generators that stop after
-each step of about a millisecond: a server lets others work in between (jjq/server/loop_steps.py), a client does not
+Protobuf takes a hundred bytes and a microsecond for an element that may be two bytes on the wire, so 9 MB of them would
+take half a GB and hold up everybody for five seconds. Elements are therefore counted on the raw bytes before any of
+them is parsed, and then parsed a few at a time, as are those that are sent. Both are generators that stop after each
+step of about a millisecond: a server lets others work in between (jjq/server/loop_steps.py), a client does not
 (`finish`).
 """
 
