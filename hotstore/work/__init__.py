@@ -8,7 +8,6 @@
     work_group      one group: its callers, those who wait, its ledger
     sessions        who is connected, and whose tasks are given back
     desk            all groups of the node: found, opened, closed; one timer for all of them
-    takes           what a take must be like
     verbs           the verbs of `WorkStore`, for the hot store
     completion      ack and push in one journal batch
     capacity        pushes that wait for room in a group

@@ -11,10 +11,10 @@ import heapq
 from collections.abc import Callable
 
 from coldstore.shared.clock import Clock
-from coldstore.shared.errors import InvalidInput, NotFound
+from coldstore.shared.errors import Conflict, InvalidInput, NotFound
 from coldstore.shared.limits import NAME_CHARS_MAX
 from hotstore.groups.options import check_seconds
-from hotstore.groups.values import SessionInfo
+from hotstore.groups.values import SessionInfo, Take
 
 _SECOND_US = 1_000_000
 
@@ -100,3 +100,8 @@ def check_session(session: str) -> None:
         raise InvalidInput(
             f"session {session!a:.60} is not allowed: use text of at most {NAME_CHARS_MAX} bytes in UTF-8"
         )
+
+
+def session_ended(take: Take) -> Conflict:
+    """Of a take that its session did not live to see."""
+    return Conflict(f"session {take.session!r:.60} has ended: take as a session that is attached")

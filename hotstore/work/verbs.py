@@ -50,8 +50,8 @@ from hotstore.work.completion import Completion
 from hotstore.work.desk import WorkDesk
 from hotstore.work.group_figures import WorkFigures
 from hotstore.work.listing import settle_repeated, task_infos, tasks_in_state
-from hotstore.work.takes import check_take, session_ended
-from hotstore.work.work_group import WorkGroup
+from hotstore.work.sessions import session_ended
+from hotstore.work.work_group import WorkGroup, check_take
 from hotstore.write.admission import Admission
 from hotstore.write.committer import Committer
 from hotstore.write.push import JsonChecks, PushEntry, check_push

@@ -7,30 +7,38 @@ wakes the next one: a caller that is gone meanwhile passes its turn on, so no ta
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from coldstore.layout import ledger as events
 from coldstore.shared.clock import SteadyClock
-from coldstore.shared.errors import JjqError
-from hotstore.groups.drivers import TTL
+from coldstore.shared.errors import InvalidInput, JjqError
+from coldstore.shared.limits import NAME_CHARS_MAX
+from hotstore.groups.changes import is_text
+from hotstore.groups.drivers import KEY, TTL, DriverKind
 from hotstore.groups.group import GroupState
 from hotstore.groups.keyed import TaskRun
 from hotstore.groups.ledger import LedgerRow
 from hotstore.groups.live_group import Handed, LiveGroup
 from hotstore.groups.open_tasks import READY, TAKEN
+from hotstore.groups.options import check_seconds
 from hotstore.groups.order import SECOND_US
 from hotstore.groups.values import GroupInfo, GroupStatistics, Take, TakenTasks, TaskChange
+from hotstore.limits import TAKE_TASKS_MAX
 from hotstore.port import Resolved
 from hotstore.queue.queue import HotQueue
 from hotstore.work.elements import TaskElements, pushed_times
 from hotstore.work.group_figures import TaskTimes, WorkFigures
 from hotstore.work.ledger_writer import LAZY_SECONDS, Flush, LedgerWriter
+from hotstore.work.sessions import check_session
 from hotstore.write.committer import Committer
+
+STAGES: Final = ("ready", "written", "synced")  # of a take
 
 
 class WorkGroup:
@@ -358,3 +366,28 @@ class WorkGroup:
             tasks=live.counts,
             resolved=resolved,
         )
+
+
+def check_take(take: Take, kind: DriverKind) -> frozenset[bytes] | None:
+    """The keys that are asked for."""
+    if type(take.max) is not int or not 1 <= take.max <= TAKE_TASKS_MAX:
+        raise InvalidInput(f"max is {take.max!r:.40}: use a whole number from 1 to {TAKE_TASKS_MAX}")
+    wait = take.wait
+    if isinstance(wait, bool) or not isinstance(wait, int | float) or not math.isfinite(wait) or wait < 0:
+        raise InvalidInput(f"wait must be a number of seconds from 0 on, not {wait!r:.60}")
+    if take.ttr is not None:
+        check_seconds("ttr", take.ttr, least=0.001)
+    if take.stage not in STAGES:
+        raise InvalidInput(f"stage {take.stage!r:.40} is not known: use one of {', '.join(STAGES)}")
+    check_session(take.session)
+    if take.worker != "" and (not is_text(take.worker) or len(take.worker.encode()) > NAME_CHARS_MAX):
+        raise InvalidInput(f"worker must be text of at most {NAME_CHARS_MAX} bytes, not {take.worker!a:.60}")
+    if take.keys is None:
+        return None
+    if KEY not in kind.uses:
+        raise InvalidInput(
+            f"driver {kind.name} does not know keys: take without keys, or create a group with utube"
+        )
+    if not all(isinstance(key, bytes) for key in take.keys):
+        raise InvalidInput("keys are bytes")
+    return frozenset(take.keys)

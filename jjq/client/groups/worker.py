@@ -153,11 +153,7 @@ class AsyncWorker:
                 tasks = await self._unless_stopped(
                     self._client.take(self._group, free, WORKER_WAIT_SECONDS, ttr=self._ttr)
                 )
-            except (
-                Unavailable,
-                Exhausted,
-                Conflict,
-            ) as error:  # a conflict: the session of the client has ended
+            except (Unavailable, Exhausted, Conflict) as error:  # Conflict: the session has ended
                 _LOG.warning("tasks of %s cannot be taken now: %s", self._group, error)
                 await self._unless_stopped(asyncio.sleep(pauses.next_pause()))
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +44,10 @@ async def test_takes_that_wait_for_a_busy_key_look_once_for_each_thing_that_happ
     group = await world.engine.work.group("q/g")
     looks, choose = 0, group.live.choose
 
-    def counted(*given: Any) -> Any:
+    def counted(most: int, keys: Collection[bytes] | None) -> list[tuple[int, int]]:
         nonlocal looks
         looks += 1
-        return choose(*given)
+        return choose(most, keys)
 
     group.live.choose = counted  # type: ignore[method-assign]
     await turns(100)
