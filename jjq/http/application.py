@@ -42,6 +42,7 @@ from jjq.wire.status import kind_of
 
 _ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
+_BROKEN_OFF: Final = "the server ended while it was at this; the outcome is unknown"
 _NO_STORE: Final = (b"cache-control", b"no-store")
 
 
@@ -112,7 +113,8 @@ class Application:
             meter.ended(grpc.StatusCode.CANCELLED)
             return
         except asyncio.CancelledError:
-            meter.ended(grpc.StatusCode.CANCELLED)
+            # The server ends: the web server would answer in words of its own, which are no problem document.
+            await self._refuse(Unavailable(_BROKEN_OFF), request, meter, send, headers)
             raise
         except Exception as error:  # noqa: BLE001 - told to the client, and logged if nobody foresaw it
             meter.took(clock.monotonic() - started)
