@@ -54,6 +54,7 @@ _SHARED: Final = (  # what pages of listed origins may send, and read of an answ
         b"x-request-id, retry-after, location, jjq-position, jjq-next, upload-offset",
     ),
 )
+_BROKEN_OFF: Final = "the server ended while it was at this; the outcome is unknown"
 _NO_STORE: Final = (b"cache-control", b"no-store")
 
 
@@ -124,7 +125,8 @@ class Application:
             meter.ended(grpc.StatusCode.CANCELLED)
             return
         except asyncio.CancelledError:
-            meter.ended(grpc.StatusCode.CANCELLED)
+            # The server ends: the web server would answer in words of its own, which are no problem document.
+            await self._refuse(Unavailable(_BROKEN_OFF), request, meter, send, headers)
             raise
         except Exception as error:  # noqa: BLE001 - told to the client, and logged if nobody foresaw it
             meter.took(clock.monotonic() - started)

@@ -40,7 +40,10 @@ class HttpDoor(Door):
             raise CallFailed("info" if sent else "fail", "BROKEN", repr(error), away=True) from error
         if headers.get("connection") == "close":
             self._close()
-        said = orjson.loads(body)
+        try:
+            said = orjson.loads(body)
+        except orjson.JSONDecodeError as error:  # the outcome is as unknown as without an answer
+            raise CallFailed("info", "NO_JSON", f"{status} {body[:150]!r}", away=True) from error
         if status >= 300:
             code = said["code"]
             raise CallFailed("fail" if code in _CERTAIN else "info", code, said["detail"], away=status == 503)

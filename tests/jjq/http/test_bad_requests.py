@@ -180,3 +180,13 @@ async def test_an_unforeseen_failure_is_a_problem_and_says_nothing_of_the_inside
     assert (said.status, said.json["code"]) == (500, "INTERNAL")
     assert b"secret" not in said.body
     del orders.store.get_queue
+
+
+async def test_a_request_that_is_broken_off_gets_a_problem_too(orders: Web) -> None:
+    async def ended(name: str) -> None:
+        raise asyncio.CancelledError
+
+    orders.store.get_queue = ended
+    said = await orders.ask("GET", "/v1/queues/raw")
+    assert (said.status, said.json["code"], "unknown" in said.json["detail"]) == (503, "UNAVAILABLE", True)
+    del orders.store.get_queue
