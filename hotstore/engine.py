@@ -194,7 +194,8 @@ class Engine:
         self.committer.start(self._poisoned)
         if self._alone and (not self.registry.queues or self.registry.suspects):
             await self.registry.discover()
-        self.work.expect_all()
+        for name in list(self.registry.queues):
+            self.work.expect(name)
         if lost:
             await self.registry.store_doubts()
         await self.look_at_journal(durable=True, due=lost or (said is not None and said.closed))

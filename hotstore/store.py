@@ -327,9 +327,8 @@ class HotStore(WorkVerbs, LargeVerbs, PushTarget):
             await self._large.check(push)
         entry = check_push(found, push)
         entry.on_settled = self._admission.leave  # admitted until the journal has it, whoever still waits
-        # It has worker groups, of which one may be full.
         if found.on_grown is not None and not self._capacity.is_open(found, entry):
-            await self._capacity.enter(found, entry)
+            await self._capacity.enter(found, entry)  # it has worker groups, of which one may be full
         if found.content == "json":
             await self._json.submit(found, entry, self._submit)
         else:

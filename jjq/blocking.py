@@ -390,14 +390,6 @@ def connect(
         servers, timeout=timeout, tls=tls, key=key, transport=transport, object_bytes_min=object_bytes_min
     )
     made = runs_on.run(_made(opening))
-    return Client(made, runs_on, _quick_calls(made, runs_on))
+    from jjq.remote.thread.quick_calls import quick_calls
 
-
-def _quick_calls(made: client.AsyncClient, runs_on: Portal) -> QuickCalls | None:
-    from jjq.remote.store import RemoteStore
-    from jjq.remote.thread.quick_calls import QuickCalls
-
-    store = made._store
-    if not isinstance(store, RemoteStore) or store.settings.transport == "grpc":
-        return None
-    return QuickCalls(store, runs_on.later, SystemChance())
+    return Client(made, runs_on, quick_calls(made._store, runs_on.later, SystemChance()))

@@ -18,7 +18,6 @@ from coldstore.shared.errors import DataLoss, InvalidInput, JjqError, NotFound, 
 from coldstore.shared.single_flight import SingleFlight
 from coldstore.store import ColdStore
 from hotstore.groups.changes import release_all
-from hotstore.groups.group import GroupState
 from hotstore.limits import SNAPSHOT_ROWS
 from hotstore.queue.queue import HotQueue
 from hotstore.queue.registry import Registry
@@ -28,7 +27,7 @@ from hotstore.runner import Runner
 from hotstore.work.elements import TaskElements
 from hotstore.work.group_figures import WorkFigures
 from hotstore.work.ledger_writer import LAZY_SECONDS
-from hotstore.work.loading import GroupLoader
+from hotstore.work.loading import GroupLoader, settled_state
 from hotstore.work.sessions import Sessions
 from hotstore.work.work_group import WorkGroup
 from hotstore.write.committer import Committer
@@ -290,9 +289,8 @@ class WorkDesk:
                 group.due_us, scanned = None, group.live.scanned
                 live = group.advance()
                 self.changed(group)
-                if (
-                    group.elements.is_behind(live) and live.scanned > scanned
-                ):  # else they must be loaded: who takes does
+                # If no more could be looked at, they must be loaded: who takes does that.
+                if group.elements.is_behind(live) and live.scanned > scanned:
                     self._schedule(group, now_us + _STEP_US)
         due = [group.due_us for group in self._groups.values() if group.due_us is not None]
         ending = self.sessions.next_us()
@@ -366,11 +364,6 @@ class WorkDesk:
         if not self.names(queue.name):
             queue.on_grown = None
 
-    def expect_all(self) -> None:
-        """After the journal was replayed."""
-        for name in list(self.registry.queues):
-            self.expect(name)
-
     def sealed(self, ledger: HotQueue) -> None:
         """A block of this queue is cold. If it is a ledger, keep the state of its group, beside everything else."""
         if ledger.content == "ledger":
@@ -382,21 +375,7 @@ class WorkDesk:
         group = self._groups.get(f"{parts[0]}/{parts[1]}") if parts is not None else None
         if group is None or not group.live.state.exists:
             return
-        state, writer = group.advance().state, group.writer
-        state.open.renumber_holders()
-        copies: list[GroupState] = []
-        while not copies:
-            if writer.is_idle:
-                copies.append(state.copy(ledger.next))
-            else:
-                writer.capture = lambda rows: copies.append(state.copy(rows))
-                await writer.flush().wait()
-        writer.capture = None
-        await self._keep(group, copies[0])
-
-    async def _keep(self, group: WorkGroup, state: GroupState) -> None:
-        await self._loader.keep(group.ledger.name, state, self.clock.measure())
-        group.kept_rows = state.rows
+        await self._loader.keep(group, await settled_state(group), self.clock.measure())
 
     def end_waits(self, why: JjqError) -> None:
         for group in self._groups.values():
@@ -417,4 +396,5 @@ class WorkDesk:
                     log.warning("closing group %s: %s", group.id, error)
                     continue
             if group.writer.is_idle and group.ledger.next - group.kept_rows >= SNAPSHOT_ROWS:
-                await self._keep(group, group.live.state.copy(group.ledger.next))
+                state = group.live.state.copy(group.ledger.next)
+                await self._loader.keep(group, state, self.clock.measure())

@@ -20,6 +20,7 @@ from hotstore.limits import SNAPSHOTS_KEPT
 from hotstore.queue.queue import HotQueue
 from hotstore.read.reading import Reading
 from hotstore.runner import Runner
+from hotstore.work.work_group import WorkGroup
 
 log = logging.getLogger("jjq.hotstore")
 
@@ -43,12 +44,14 @@ class GroupLoader:
         group.rows = ledger.next
         return group
 
-    async def keep(self, ledger: str, group: GroupState, shift_us: int) -> None:
+    async def keep(self, group: WorkGroup, state: GroupState, shift_us: int) -> None:
         """Put a snapshot; all its rows are durable. If that fails, the next one serves as well."""
+        ledger = group.ledger.name
         try:
-            await self._runner.run(lambda: self._put(ledger, group.rows, encode_snapshot(group, shift_us)))
+            await self._runner.run(lambda: self._put(ledger, state.rows, encode_snapshot(state, shift_us)))
         except JjqError as error:
             log.warning("snapshot of %s: %s", ledger, error)
+        group.kept_rows = state.rows
 
     # In a worker thread -------------------------------------------------------------------------------
 
@@ -80,3 +83,18 @@ class GroupLoader:
         listed = [info.key for info in self._objects.list(paths.snapshots(ledger))]
         for old in [each for each in listed if each < key][: -SNAPSHOTS_KEPT + 1 or None]:
             self._objects.delete(old)
+
+
+async def settled_state(group: WorkGroup) -> GroupState:
+    """A copy of the state as of a row of the ledger with which all rows before it are durable."""
+    state, writer = group.advance().state, group.writer
+    state.open.renumber_holders()
+    copies: list[GroupState] = []
+    while not copies:
+        if writer.is_idle:
+            copies.append(state.copy(group.ledger.next))
+        else:
+            writer.capture = lambda rows: copies.append(state.copy(rows))
+            await writer.flush().wait()
+    writer.capture = None
+    return copies[0]

@@ -17,7 +17,7 @@ from coldstore.shared.errors import Exhausted, Fenced, Unavailable
 from coldstore.shared.results import Popped
 from jjq.limits import JOIN_CALLS, QUICK_BYTES_MAX, WAIT_SECONDS_MAX
 from jjq.remote.settings import SocketPlace
-from jjq.remote.store import encode_push
+from jjq.remote.store import RemoteStore, encode_push
 from jjq.remote.thread.thread_socket import ThreadSocket
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import convert
@@ -28,9 +28,16 @@ if TYPE_CHECKING:
     from coldstore.shared.chance import Chance
     from coldstore.shared.push import Push
     from coldstore.shared.results import Receipt
-    from jjq.remote.store import RemoteStore
+    from hotstore.port import Store
 
 Later = Callable[..., object]  # has a function called on the event loop, soon
+
+
+def quick_calls(store: Store, later: Later, chance: Chance) -> QuickCalls | None:
+    """A way around the event loop, where the store is elsewhere and may be called over a WebSocket."""
+    if not isinstance(store, RemoteStore) or store.settings.transport == "grpc":
+        return None
+    return QuickCalls(store, later, chance)
 
 
 class QuickCalls:
