@@ -129,8 +129,13 @@ class LargeClient:
     async def _stored_apart(
         self, queue: str, payload: pa.RecordBatch
     ) -> tuple[pa.RecordBatch, tuple[Attached, ...]]:
-        """A payload whose large values were stored as objects, and which elements name them."""
+        """A payload whose large values were stored as objects, and which elements name them.
+
+        Values of text and JSON stay values: they are checked, and SQL and Spark look into them.
+        """
         rows = large_rows(payload, self._object_bytes_min)
+        if rows and (await self._store.get_queue(queue)).content != "bytes":
+            return payload, ()
         attached: list[Attached] = []
         values = payload.column("value")
         is_text = pa.types.is_string(values.type)
