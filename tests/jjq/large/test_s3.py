@@ -1,4 +1,4 @@
-"""Large objects on a real S3 server: requests and replies that are lost, kill -9, and a takeover in the middle."""
+"""Large objects on a real S3 server: lost requests and replies, kill -9; and a node that stops in the middle of one."""
 
 from __future__ import annotations
 
