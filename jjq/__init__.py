@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coldstore.objects.settings import S3Settings
+    from coldstore.shared.attachments import ObjectRef, Reference
     from coldstore.shared.batch import Element
     from coldstore.shared.errors import (
         Conflict,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from jjq.textqueue.queue import TextQueue
 
 _HOMES = {
+    "coldstore.shared.attachments": ("ObjectRef", "Reference"),
     "coldstore.shared.batch": ("Element",),
     "coldstore.shared.errors": (
         "Conflict", "DataLoss", "Denied", "Exhausted", "Fenced", "InvalidInput", "JjqError", "NotFound",
@@ -86,10 +88,12 @@ __all__ = [
     "JjqError",
     "NodeStatus",
     "NotFound",
+    "ObjectRef",
     "OutOfRange",
     "Producer",
     "QueueInfo",
     "Receipt",
+    "Reference",
     "RefusedTasks",
     "Replay",
     "Resolved",

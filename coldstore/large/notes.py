@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from coldstore.layout import paths, sealed_json
+from coldstore.objects.parts import parts_of
 from coldstore.objects.port import ObjectInfo, ObjectStore
 from coldstore.shared import failpoint
 from coldstore.shared.clock import Clock
@@ -73,9 +74,21 @@ class UploadNotes:
                 return
         raise _busy(sha256)
 
-    def forget(self, sha256: str) -> None:
-        """A durable element names the object: it stays for good."""
+    def forget(self, sha256: str, *, in_parts: bool = True) -> None:
+        """A durable element names the object: it stays for good.
+
+        Parts that were left behind go first, as nobody looks for them without the note. Whoever still uploads the same
+        bytes begins again, and is told that they are there.
+        """
+        if in_parts:
+            self.abort_uploads(sha256)
         self._objects.delete(paths.upload(self._queue, sha256))
+
+    def abort_uploads(self, sha256: str) -> None:
+        """Remove the parts of uploads that are not complete."""
+        key, store = paths.large(self._queue, sha256), parts_of(self._objects)
+        for upload in store.open_uploads(key):
+            store.abort_parts(key, upload)
 
     def read(self, sha256: str) -> UploadNote | None:
         key = paths.upload(self._queue, sha256)

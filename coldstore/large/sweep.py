@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 from coldstore.large.notes import UploadNote, UploadNotes
 from coldstore.layout import paths
-from coldstore.objects.parts import parts_of
 from coldstore.objects.port import ObjectStore
 from coldstore.shared import failpoint
 from coldstore.shared.clock import Clock
@@ -67,15 +66,9 @@ def sweep_uploads(
         if sha256 in kept:
             notes.forget(sha256)
         elif note.sweeping or notes.mark(sha256, note):
-            _remove(objects, queue, sha256)
+            notes.abort_uploads(sha256)
+            objects.delete(paths.large(queue, sha256))
+            failpoint.reach("object.swept")
             notes.forget(sha256)
             removed += 1
     return SweptUploads(removed, sum(sha256 in kept for sha256 in old), doubtful)
-
-
-def _remove(objects: ObjectStore, queue: str, sha256: str) -> None:
-    key = paths.large(queue, sha256)
-    for upload in parts_of(objects).open_uploads(key):
-        parts_of(objects).abort_parts(key, upload)
-    objects.delete(key)
-    failpoint.reach("object.swept")

@@ -272,7 +272,7 @@ def check_sizes(batch: pa.RecordBatch) -> pa.RecordBatch:
     if sizes[largest] > limits.ELEMENT_BYTES_MAX:
         raise InvalidInput(
             f"element {largest}: it has {sizes[largest]} bytes; at most {limits.ELEMENT_BYTES_MAX} are allowed "
-            f"(push_file, or push of a list of values, stores larger ones as objects)",
+            f"(push_file stores a larger one as an object)",
             position=largest,
         )
     size = payload_bytes(batch)

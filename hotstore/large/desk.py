@@ -15,7 +15,7 @@ from coldstore.shared.attachments import ObjectRef, check_attached
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Exhausted, InvalidInput, JjqError, NotFound
-from coldstore.shared.limits import OBJECT_CHUNK_BYTES
+from coldstore.shared.limits import OBJECT_CHUNK_BYTES, PART_BYTES
 from coldstore.shared.push import Push
 from coldstore.shared.results import UploadState
 from hotstore.large.session import UploadSession
@@ -198,13 +198,14 @@ class ObjectDesk:
             return  # a sweep will find out
         notes = self._notes(push.queue)
         for ref in _objects(push):
-            task = asyncio.create_task(self._forget(notes, ref.sha256), name="jjq-named")
+            task = asyncio.create_task(self._forget(notes, ref), name="jjq-named")
             self._forgetting.add(task)
             task.add_done_callback(self._forgetting.discard)
 
-    async def _forget(self, notes: UploadNotes, sha256: str) -> None:
+    async def _forget(self, notes: UploadNotes, ref: ObjectRef) -> None:
+        in_parts = ref.size > PART_BYTES
         try:
-            await self._runner.run(lambda: notes.forget(sha256))
+            await self._runner.run(lambda: notes.forget(ref.sha256, in_parts=in_parts))
         except JjqError:
             return  # a sweep will find out
 

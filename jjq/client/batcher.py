@@ -303,6 +303,6 @@ def _label_size(key: Value | None, headers: Headers | None) -> int:
 
 def _refuse_size(size: int) -> None:
     raise InvalidInput(
-        f"the element has {size} bytes; at most {ELEMENT_BYTES_MAX} are allowed (store a larger "
-        f"object elsewhere and push its address)"
+        f"the element has {size} bytes; at most {ELEMENT_BYTES_MAX} are allowed "
+        f"(push_file stores a larger one as an object)"
     )

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import io
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -106,7 +106,7 @@ class AsyncObjectFile:
         self._at = 0
         self._rest = b"" if isinstance(content, ObjectRef) else content  # what came and was not given out
         self._value = self._rest
-        self._pieces: AsyncIterator[bytes] | None = None
+        self._pieces: AsyncGenerator[bytes] | None = None
         self._digest: Any = hashlib.sha256()  # of all from the beginning on; None after a seek
         self._checked = 0
 
@@ -147,9 +147,8 @@ class AsyncObjectFile:
 
     async def close(self) -> None:
         pieces, self._pieces = self._pieces, None
-        close: Any = getattr(pieces, "aclose", None)
-        if close is not None:
-            await close()
+        if pieces is not None:
+            await pieces.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -170,8 +169,13 @@ class AsyncObjectFile:
         if self._store is None or self._ref is None:
             return b""
         if self._pieces is None:
-            self._pieces = self._store.read_object(self._queue, self._ref.sha256, self.size, self._at)
-        data = await anext(self._pieces, b"")
+            pieces = self._store.read_object(self._queue, self._ref.sha256, self.size, self._at)
+            self._pieces = _one_ahead(pieces)
+        try:
+            data = await anext(self._pieces, b"")
+        except BaseException:
+            self._pieces = None  # who reads on begins where it was
+            raise
         if not data:
             raise self._loss()
         if self._digest is not None:
@@ -219,6 +223,23 @@ class ObjectFile(io.RawIOBase):
         if not self.closed:
             super().close()
             self._portal.submit(self._made.close())
+
+
+async def _one_ahead(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+    """The same pieces; while one is hashed and used, the next one comes."""
+    coming = asyncio.ensure_future(anext(pieces, b""))
+    try:
+        while data := await coming:
+            coming = asyncio.ensure_future(anext(pieces, b""))
+            yield data
+    finally:
+        coming.cancel()
+        await asyncio.wait([coming])
+        if not coming.cancelled():
+            coming.exception()
+        close: Any = getattr(pieces, "aclose", None)
+        if close is not None:
+            await close()
 
 
 def _no_object(element: NamesObject) -> bytes:

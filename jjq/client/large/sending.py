@@ -8,6 +8,8 @@ import io
 import mimetypes
 import os
 import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -134,12 +136,12 @@ async def send_object(
             if state.done:
                 return
             begun, upload, at = True, state.upload, state.received
-            while at < source.size:
-                data = await asyncio.to_thread(source.read_at, at)
-                await store.upload(upload, at, data)
-                at += len(data)
-                deadline = clock.monotonic() + seconds
-                backoff.reset()
+            async with aclosing(_pieces(source, at)) as pieces:
+                async for data in pieces:
+                    await store.upload(upload, at, data)
+                    at += len(data)
+                    deadline = clock.monotonic() + seconds
+                    backoff.reset()
             await store.finish_upload(upload)
             return
         except (Unavailable, Exhausted) as error:
@@ -152,3 +154,20 @@ async def send_object(
         if clock.monotonic() + pause > deadline:
             raise failure
         await asyncio.sleep(pause)
+
+
+async def _pieces(source: ObjectToSend, at: int) -> AsyncGenerator[bytes]:
+    """What is left from `at` on; while one piece is sent, the next one is read."""
+    ahead: asyncio.Task[bytes] | None = None
+    try:
+        while at < source.size:
+            ahead = ahead or asyncio.create_task(asyncio.to_thread(source.read_at, at))
+            data, ahead = await ahead, None
+            at += len(data)
+            if at < source.size:
+                ahead = asyncio.create_task(asyncio.to_thread(source.read_at, at))
+            yield data
+    finally:
+        if ahead is not None:  # a thread cannot be stopped, and whoever comes next reads the same file
+            await asyncio.wait([ahead])
+            ahead.exception()

@@ -129,7 +129,12 @@ class LargeClient:
         return bool(large_rows(push.payload, self._object_bytes_min))
 
     async def _stored_apart(self, push: Push) -> Push:
-        """The push with its large values stored as objects, which its elements name."""
+        """The push with its large values stored as objects, which its elements name.
+
+        Values of text and JSON stay values: they are checked, and SQL and Spark look into them.
+        """
+        if (await self._store.get_queue(push.queue)).content != "bytes":
+            return push
         rows = large_rows(push.payload, self._object_bytes_min)
         attached: list[Attached] = []
         values = push.payload.column("value")

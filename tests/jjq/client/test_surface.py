@@ -14,8 +14,9 @@ import jjq.client.client
 
 NAMES = [
     "BlockInfo", "Client", "ClientTls", "Conflict", "DataLoss", "Deletion", "Denied", "Element", "Exhausted", "Fenced",
-    "GroupInfo", "GroupStatistics", "HotSettings", "InvalidInput", "JjqError", "NodeStatus", "NotFound", "OutOfRange",
-    "Producer", "QueueInfo", "Receipt", "RefusedTasks", "Replay", "Resolved", "RetryBackoff", "S3Settings",
+    "GroupInfo", "GroupStatistics", "HotSettings", "InvalidInput", "JjqError", "NodeStatus", "NotFound", "ObjectRef",
+    "OutOfRange", "Producer", "QueueInfo", "Receipt", "Reference", "RefusedTasks", "Replay", "Resolved",
+    "RetryBackoff", "S3Settings",
     "SessionInfo", "SqlResult", "SubscriberInfo", "Subscription", "Task", "TaskBatch", "TaskInfo", "TaskOutcomes",
     "TaskReceipt", "TextQueue", "Unavailable", "Worker", "aio", "asgi", "connect", "open",
 ]  # fmt: skip

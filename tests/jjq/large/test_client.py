@@ -108,16 +108,25 @@ def test_a_long_value_becomes_an_object_and_short_ones_stay(client: jjq.Client, 
     assert third.value == b"x" * MIB
 
 
-def test_text_and_json_queues_have_objects_too(client: jjq.Client, queue: str) -> None:
+def test_values_of_json_stay_values_which_are_checked_and_files_are_objects(
+    client: jjq.Client, queue: str
+) -> None:
     client.create_queue(f"{queue}-json", content="json")
     client.create_subscriber(f"{queue}-json", "s", "beginning")
     text = '"' + "ä" * MIB + '"'
 
     client.push(f"{queue}-json", [text, "1"])
+    client.push_file(f"{queue}-json", io.BytesIO(b"no JSON"))
+    with pytest.raises(jjq.InvalidInput, match="JSON"):
+        client.push(f"{queue}-json", ["1", text[:-1]])
+    with pytest.raises(jjq.InvalidInput, match="push_file stores a larger one"):
+        client.push(f"{queue}-json", ['"' + "x" * 9 * MIB + '"'])
 
-    first, second = client.pop(f"{queue}-json/s", 2, wait=10.0)
-    assert (first.value, second.value) == ("null", "1")
+    first, second, third = client.pop(f"{queue}-json/s", 4, wait=10.0)
+    assert (first.value, second.value, third.value) == (text, "1", "null")
+    assert first.object is None
     assert first.read().decode() == text
+    assert third.read() == b"no JSON"
 
 
 def test_a_stream_that_cannot_be_rewound_is_pushed(client: jjq.Client, queue: str) -> None:
