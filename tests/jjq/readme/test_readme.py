@@ -57,6 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, address: str) -> Iterator[P
     """A folder like the checkout of a user who has run `make serve`."""
     home = tmp_path_factory.mktemp("checkout")
     (home / ".venv").symlink_to(Path(sys.prefix))
+    (home / "README.md").symlink_to(ROOT / "README.md")
     log = home / "log"
     with (
         log.open("wb") as output,
@@ -124,6 +125,7 @@ def test_the_tour_has_every_stop() -> None:
         "client.ack",
         "jjq.spark.read",
         "jjq.open",
+        "push_file",
     ):
         assert stop in code
     assert {step.language for step in tour()} == {"sh", "python"}
