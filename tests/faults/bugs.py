@@ -169,49 +169,6 @@ def timers_lost_at_a_start() -> None:
     patch(WorkGroup, prepare=prepare)
 
 
-def leases_survive_their_holders() -> None:
-    """After a start or takeover, leave what was taken with those who took it, for ever."""
-    from hotstore.groups.timers import LEASE, Timers
-    from hotstore.work.work_group import WorkGroup
-
-    real, add = WorkGroup.prepare, Timers.add
-
-    async def prepare(self: Any) -> None:
-        patch(Timers, add=lambda timers, kind, *rest: kind == LEASE or add(timers, kind, *rest))
-        try:
-            await real(self)
-        finally:
-            patch(Timers, add=add)
-
-    patch(WorkGroup, prepare=prepare, release_unknown=lambda group, is_known: {})
-
-
-def capacity_counted_twice() -> None:
-    """Count a push that is in the queue as one on its way as well, for ever."""
-    from hotstore.work.capacity import Capacity
-
-    patch(Capacity, leave=lambda capacity, entry: None)
-
-
-def keys_not_freed() -> None:
-    """Keep a key busy after its task was given back or done."""
-    from hotstore.groups.keyed import KeyedDriver
-
-    patch(KeyedDriver, free=lambda driver, task: None)
-
-
-def keys_without_order() -> None:
-    """Hand out any number of tasks of a key at a time."""
-    from hotstore.groups.keyed import KeyedDriver
-
-    real = KeyedDriver.__init__
-
-    def begin(self: Any, per_key: int, rate: float | None = None) -> None:
-        real(self, 1_000_000, rate)
-
-    patch(KeyedDriver, __init__=begin)
-
-
 _GONE = frozenset(
     {"lost-prefix", "lost-middle", "lost-postfix", "inconsistent-offsets", "phantom", "data-loss"}
 )
@@ -233,10 +190,6 @@ BUGS = {
     "attempt-not-checked": Bug(attempt_not_checked, ("pause",), frozenset({"late-ack"})),
     "ack-before-the-ledger": Bug(ack_before_the_ledger, ("power",), frozenset({"task-again", "task-ledger"})),
     "timers-lost-at-a-start": Bug(timers_lost_at_a_start, ("kill",), frozenset({"task-stuck"})),
-    "leases-survive": Bug(leases_survive_their_holders, ("kill",), frozenset({"task-stuck"})),
-    "capacity-counted-twice": Bug(capacity_counted_twice, ("pause",), frozenset({"liveness"})),
-    "keys-not-freed": Bug(keys_not_freed, ("pause",), frozenset({"task-stuck"})),
-    "keys-without-order": Bug(keys_without_order, ("pause",), frozenset({"key-order"})),
     "no-check-after-a-put": Bug(
         no_check_after_a_put,
         ("node-ended-early",),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +15,16 @@ from coldstore.shared.clock import SystemClock
 from coldstore.shared.errors import Exhausted, Unavailable
 from tests.faults.checker.judge import judge
 from tests.faults.history import Recorder, open_history, settled, type_of, type_of_error
-from tests.faults.spoiling import MUTATIONS as LOG_MUTATIONS
-from tests.faults.spoiling import forget_a_delay, leave_a_task_open, report_damage
-from tests.faults.spoiling_work import GROUP_MUTATIONS
+from tests.faults.spoiling import MUTATIONS, forget_a_delay, leave_a_task_open, report_damage
 from tests.faults.synthetic import Event, Perfect
-from tests.faults.synthetic_work import PerfectGroup
 from tests.faults.table import OFFSET_BITS, build, load
 from tests.faults.values import make_value, read_value
 
 SEEDS = range(6)
-MUTATIONS = [*LOG_MUTATIONS, *GROUP_MUTATIONS]
 
 
-@cache
-def _good(seed: int) -> list[Event]:
-    events = Perfect(seed).live(400).finish()
-    return [*events, *PerfectGroup(events[-1]["t"]).live()]
-
-
-def good(seed: int) -> list[Event]:
-    """A history of one's own, to spoil."""
-    return copy.deepcopy(_good(seed))
+def good(seed: int, operations: int = 400) -> list[Event]:
+    return copy.deepcopy(Perfect(seed).live(operations).finish())
 
 
 def flags(events: list[Event]) -> set[str]:

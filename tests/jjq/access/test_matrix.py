@@ -144,6 +144,8 @@ SAME = {
     "sqew_enqueue": "Push", "sqew_messages": "ListTasks", "sqew_peek": "ListTasks", "sqew_message": "PeekTask",
     "sqew_purge": "PurgeGroup", "sqew_poll": "Take", "sqew_remove": "ChangeTasks", "sqew_ack": "ChangeTasks",
     "sqew_nack": "ChangeTasks", "sqew_requeue": "KickTasks",
+    "push_file": "Push", "push_reference": "Push", "read_object": "Read", "read_object_by_digest": "DownloadObject",
+    **dict.fromkeys(("put_object", "begin_upload", "upload", "finish_upload"), "UploadObject"),
     **{f"{verb}_tasks": "ChangeTasks" for verb in ("ack", "nack", "release", "touch", "bury", "delete")},
 }  # fmt: skip
 # Of these gRPC has none: their rights are those of administrators, or any key will do.
