@@ -5,9 +5,12 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import suppress
 
+from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import SystemClock
+
+LOWEST, PORTS = 20_000, 12_000
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = 10.0) -> None:
@@ -21,9 +24,16 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = 10.0) 
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nobody listens on; all different."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+    """Ports of the loopback interface that nobody listens on; all different.
+
+    They lie below those that the kernel gives to outgoing connections: of these any may be taken until a server that
+    is told to listen on it has started.
+    """
+    chance, found = SystemChance(), set[int]()
+    while len(found) < count:
+        port = LOWEST + int(chance.token()[:8], 16) % PORTS
+        with socket.socket() as probe, suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            found.add(port)
+    return list(found)

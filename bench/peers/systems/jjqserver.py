@@ -22,10 +22,11 @@ class JjqServer(System):
         return ""
 
     async def start(self, relaxed: bool = False) -> None:
-        port = free_port()
+        port, http = free_port(), free_port()  # the port after the first one may be somebody else's
         self.address = f"127.0.0.1:{port}"
         command = [sys.executable, "-m", "jjq", "serve", "--data", str(self.root / "data")]
-        self.server = Server([*command, "--listen", self.address], self.root / "log")
+        command += ["--listen", self.address, "--http-listen", f"127.0.0.1:{http}"]
+        self.server = Server(command, self.root / "log")
         await asyncio.to_thread(self.server.wait_for_port, port)
 
     async def connect(self) -> Client:
