@@ -32,7 +32,7 @@ from jjq.client.blocking_results import Replay, SqlResult, Worker
 from jjq.client.client import Sub
 from jjq.client.groups.push_options import Priority, Seconds, with_options
 from jjq.client.loop_thread import Portal, portal
-from jjq.client.payload import Headers, Keys, to_payload
+from jjq.client.payload import Headers, Keys, make_push, to_payload
 from jjq.client.producer import AsyncProducer
 from jjq.client.push_future import PushFuture
 from jjq.client.subscription import AsyncSubscription
@@ -273,7 +273,7 @@ class Client:
     ) -> Receipt:
         options = {"delay": delay, "ttl": ttl, "ttr": ttr, "priority": priority}
         payload = with_options(to_payload(values, keys, headers), options)
-        push = client.make_push(queue, payload, producer, sequence, expected_offset, stage, timeout)
+        push = make_push(queue, payload, producer, sequence, expected_offset, stage, timeout)
         if isinstance(values, list | tuple) and self._client._has_large_values(push):
             return self._append(self._store_apart(push))
         quick = self._quick

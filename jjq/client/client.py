@@ -13,7 +13,6 @@ from coldstore.shared.chance import Chance, SystemChance
 from coldstore.shared.clock import Clock, SystemClock
 from coldstore.shared.errors import Conflict, InvalidInput, NotFound
 from coldstore.shared.limits import OBJECT_BYTES_MIN
-from coldstore.shared.push import Push
 from coldstore.shared.results import queue_part
 from hotstore.port import (
     BlockInfo,
@@ -32,7 +31,6 @@ from jjq.arguments import (
     size,
     starting_point,
     text,
-    waiting_time,
     whole,
 )
 from jjq.arguments import stage as check_stage
@@ -43,7 +41,7 @@ from jjq.client.groups.group_client import GroupClient
 from jjq.client.groups.push_options import Priority, Seconds, with_options
 from jjq.client.large.verbs import check_minimum
 from jjq.client.local_subscription import Deliveries, LocalDeliveries
-from jjq.client.payload import Headers, Keys, to_payload
+from jjq.client.payload import Headers, Keys, make_push, to_payload
 from jjq.client.producer import AsyncProducer
 from jjq.client.replay import AsyncReplay
 from jjq.client.resumable_pop import Pops
@@ -367,24 +365,3 @@ class AsyncClient(GroupClient, QueueAdministration):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-
-def make_push(
-    queue: str,
-    payload: pa.RecordBatch,
-    producer: str | None,
-    sequence: int | None,
-    expected_offset: int | None,
-    stage: Stage,
-    timeout: float,
-) -> Push:
-    """A push of what a caller gave, once it is found to be of the right kind."""
-    return Push(
-        text("queue", queue),
-        payload,
-        producer=None if producer is None else text("producer", producer),
-        sequence=None if sequence is None else whole("sequence", sequence),
-        expected_offset=None if expected_offset is None else whole("expected_offset", expected_offset),
-        stage=check_stage(stage),
-        timeout=waiting_time("timeout", timeout),
-    )

@@ -10,6 +10,10 @@ import pyarrow as pa
 from coldstore.shared import lists
 from coldstore.shared.batch import Content, payload
 from coldstore.shared.errors import InvalidInput
+from coldstore.shared.push import Push
+from coldstore.shared.results import Stage
+from jjq.arguments import stage as check_stage
+from jjq.arguments import text, waiting_time, whole
 
 Keys = Iterable[bytes | str | None]
 Headers = Iterable[Mapping[str, bytes | str] | None]
@@ -88,3 +92,24 @@ def _headers(items: Any) -> Sequence[Any]:
                 position=position,
             )
     return headers
+
+
+def make_push(
+    queue: str,
+    payload: pa.RecordBatch,
+    producer: str | None,
+    sequence: int | None,
+    expected_offset: int | None,
+    stage: Stage,
+    timeout: float = 0.0,
+) -> Push:
+    """A push of what a caller gave, once it is found to be of the right kind."""
+    return Push(
+        text("queue", queue),
+        payload,
+        producer=None if producer is None else text("producer", producer),
+        sequence=None if sequence is None else whole("sequence", sequence),
+        expected_offset=None if expected_offset is None else whole("expected_offset", expected_offset),
+        stage=check_stage(stage),
+        timeout=waiting_time("timeout", timeout),
+    )

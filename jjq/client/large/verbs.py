@@ -20,12 +20,11 @@ from coldstore.shared.push import Push
 from coldstore.shared.results import Receipt, Stage, SubscriberInfo, queue_part
 from hotstore.large.port import large_of
 from hotstore.port import Store
-from jjq.arguments import stage as check_stage
 from jjq.arguments import subscriber_id, text, whole
 from jjq.client.large.reading import AsyncObjects, BlockingObjects
 from jjq.client.large.sending import ObjectToSend, send_object
 from jjq.client.loop_thread import Portal
-from jjq.client.payload import to_payload
+from jjq.client.payload import make_push, to_payload
 
 
 class LargeClient:
@@ -108,18 +107,8 @@ class LargeClient:
         stage: Stage,
     ) -> Receipt:
         payload = to_payload([b""], None if key is None else [key], None if headers is None else [headers])
-        producer, sequence, expected_offset = identity
-        return await self._store.append(
-            Push(
-                queue,
-                payload,
-                None if producer is None else text("producer", producer),
-                None if sequence is None else whole("sequence", sequence),
-                None if expected_offset is None else whole("expected_offset", expected_offset),
-                check_stage(stage),
-                objects=((0, named),),
-            )
-        )
+        push = make_push(queue, payload, *identity, stage)
+        return await self._store.append(push._replace(objects=((0, named),)))
 
     async def _send(self, queue: str, source: ObjectToSend) -> None:
         seconds = self._object_seconds
