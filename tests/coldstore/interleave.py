@@ -36,6 +36,10 @@ class Step:
         return self.key != other.key
 
 
+class _Abandoned(BaseException):
+    """Nobody waits for this actor any longer."""
+
+
 class Actor:
     """A thread that stops before each step."""
 
@@ -43,33 +47,45 @@ class Actor:
         self.name = name
         self.pending: Step | None = None
         self.error: BaseException | None = None
-        self._go = threading.Semaphore(0)
-        self._stopped = threading.Semaphore(0)
-        self._thread: threading.Thread | None = None
+        # Locks that one side takes and the other gives back. Semaphores are made of these, in Python.
+        self._go = threading.Lock()
+        self._stopped = threading.Lock()
+        self._go.acquire()
+        self._stopped.acquire()
+        self._abandoned = False
 
     def start(self, body: Callable[[], None]) -> None:
         def run() -> None:
             try:
                 body()
+            except _Abandoned:
+                pass
             except BaseException as error:  # noqa: BLE001 told to the test, in its thread
                 self.error = error
             self.pending = None
             self._stopped.release()
 
-        self._thread = threading.Thread(target=run, name=self.name, daemon=True)
-        self._thread.start()
+        threading.Thread(target=run, name=self.name, daemon=True).start()
         self._wait()
 
     def stop_before(self, step: Step) -> None:
         """Called by the actor itself."""
-        self.pending = step
-        self._stopped.release()
-        self._go.acquire()
+        if not self._abandoned:
+            self.pending = step
+            self._stopped.release()
+            self._go.acquire()
+        if self._abandoned:
+            raise _Abandoned
 
     def go(self) -> None:
         """Let the actor do its pending step, and all that follows up to the next one."""
         self._go.release()
         self._wait()
+
+    def abandon(self) -> None:
+        """End the actor where it stands, without its pending step."""
+        self._abandoned = True
+        self.go()
 
     def _wait(self) -> None:
         if not self._stopped.acquire(timeout=30):
@@ -148,23 +164,19 @@ def _run(world: World, path: list[_Node]) -> bool:
     for name, body in world.bodies().items():
         actors[name].start(lambda body=body, name=name: body(actors[name]))  # type: ignore[misc]
     depth = 0
-    covered = False
-    while True:
-        pending = {name: actor.pending for name, actor in actors.items() if actor.pending is not None}
-        if not pending:
-            break
+    while pending := {name: actor.pending for name, actor in actors.items() if actor.pending is not None}:
         if depth == len(path):
             sleeping = path[-1].sleepers_after() if path else frozenset()
             awake = [name for name in pending if name not in sleeping]
-            covered = covered or not awake
-            if not covered:
-                path.append(_Node(dict(pending), sleeping, awake[0]))
-        chosen = path[depth].chosen if depth < len(path) else next(iter(pending))
-        actors[chosen].go()
+            if not awake:
+                for name in pending:
+                    actors[name].abandon()
+                break
+            path.append(_Node(dict(pending), sleeping, awake[0]))
+        actors[path[depth].chosen].go()
         depth += 1
-        if not covered:
-            world.after_step()
+        world.after_step()
     for actor in actors.values():
         if actor.error is not None:
             raise actor.error
-    return not covered
+    return not pending
