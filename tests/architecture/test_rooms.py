@@ -7,7 +7,11 @@ import re
 from collections import Counter, defaultdict
 from pathlib import Path
 
+import pytest
+
 from tests.architecture.tree import PACKAGES, ROOT, Source, plant, references, sources
+
+pytestmark = pytest.mark.xdist_group("tree")  # one worker reads it, once
 
 FOLDER_FILES_MAX = 16
 DUST_LINES = 60

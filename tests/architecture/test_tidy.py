@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
+import pytest
+
 from tests.architecture.tree import (
     FOLDERS,
     PACKAGES,
@@ -19,6 +21,8 @@ from tests.architecture.tree import (
     references,
     sources,
 )
+
+pytestmark = pytest.mark.xdist_group("tree")  # one worker reads it, once
 
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 400

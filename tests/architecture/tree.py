@@ -4,9 +4,9 @@ tried on a synthetic tree that breaks it."""
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,26 +56,34 @@ def sources(root: Path, folders: tuple[str, ...] = FOLDERS) -> list[Source]:
     ]
 
 
-def functions(source: Source) -> Iterator[Function]:
-    """Every function of a file, nested ones too."""
+@functools.cache
+def _walked(source: Source) -> tuple[list[Function], list[str]]:
+    """What several rules ask of every file: its functions and its references. The trees themselves are not kept."""
+    found: list[Function] = []
+    named: list[str] = []
     for node in ast.walk(source.tree()):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             last = node.end_lineno or node.lineno
-            yield Function(f"{source.path}:{node.lineno} {node.name}", last - first + 1)
+            found.append(Function(f"{source.path}:{node.lineno} {node.name}", last - first + 1))
+        elif isinstance(node, ast.Import):
+            named += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            named += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value:
+            named.append(node.value.split(":")[0])
+    return found, named
 
 
-def references(source: Source) -> Iterator[str]:
+def functions(source: Source) -> list[Function]:
+    """Every function of a file, nested ones too."""
+    return _walked(source)[0]
+
+
+def references(source: Source) -> list[str]:
     """Dotted names that may be modules: imports, and strings that read like one (`-m` arguments, lazy
     exports, fork targets)."""
-    for node in ast.walk(source.tree()):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value:
-            yield node.value.split(":")[0]
+    return _walked(source)[1]
 
 
 def pyproject(root: Path) -> dict[str, Any]:
