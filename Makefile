@@ -17,12 +17,13 @@ UV     := uv==0.13.7
 # imported must be kept compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-# $(call install,NAME): exactly what requirements/NAME.lock says, then this tree. Neither step builds in
+# $(call install,NAME,BESIDE): exactly what requirements/NAME.lock says, then this tree; BESIDE, if any, is run
+# meanwhile, and whoever needs what it should have brought says so if it is missing. Neither step builds in
 # isolation: that would fetch build tools which no lock has pinned. Plain pip, although uv is quicker,
 # because it honours whatever mirror or certificate the machine has set for pip.
 define install
 @echo "setting up $(VENV) from requirements/$(1).lock (once)"
-@$(PIP) --require-hashes --no-build-isolation -r requirements/$(1).lock
+@$(if $(2),$(2) & )$(PIP) --require-hashes --no-build-isolation -r requirements/$(1).lock && wait
 @$(PIP) --no-deps --no-build-isolation --no-index -e .
 @touch $@
 endef
@@ -102,8 +103,9 @@ $(VENV)/.serve: requirements/serve.lock pyproject.toml | $(VENV)/.base
 $(VENV)/.dev: requirements/dev.lock pyproject.toml | $(VENV)/.base
 	$(call install,dev)
 
+# After dev's: its setuptools builds PySpark, which is published as source alone.
 $(VENV)/.spark: requirements/spark.lock pyproject.toml | $(VENV)/.dev
-	$(call install,spark)
+	$(call install,spark,.ci/java >/dev/null)
 
 $(VENV)/.bench: requirements/bench.lock pyproject.toml | $(VENV)/.dev
 	$(call install,bench)
