@@ -1,4 +1,4 @@
-"""Reading with Spark: `jjq.spark.read` and `format("jjq")` against a plain scan of the same Parquet files.
+"""Reading with Spark: `jjq.spark.read` and `format("jjq")` against a plain scan of the same Parquet files; and imports.
 
 A scan hands every column of every row to a sink that drops it (`noop`). Ratios are taken within one run and in
 turns, so that a busy machine slows both sides; Spark's own start, and that of its workers, is left out.
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from bench.coldstore import elements
 from bench.row import Row, at_least
+from bench.sparkimport import measure_imports
 from coldstore.objects.local import LocalObjects
 from coldstore.queue.cold_queue import ColdQueue
 from coldstore.shared.chance import SystemChance
@@ -30,7 +31,7 @@ BLOCKS = 1_000
 
 
 def run(quick: bool) -> list[Row]:
-    """All figures of reading; none where Spark is not installed."""
+    """All figures of reading and importing; none where Spark is not installed."""
     if find_spec("pyspark") is None:
         return []
     from jjq.spark import register
@@ -43,7 +44,8 @@ def run(quick: bool) -> list[Row]:
         queue = _fill(root, 8_000 if quick else 16_000)
         with session("bench", "local[2]", conf) as spark:
             register(spark)
-            return _measure(spark, root, queue, 2 if quick else 5)
+            rows = _measure(spark, root, queue, 2 if quick else 5)
+    return rows + measure_imports(quick)
 
 
 def _fill(root: Path, per_block: int) -> ColdQueue:

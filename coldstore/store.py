@@ -29,7 +29,7 @@ from coldstore.shared import failpoint, limits
 from coldstore.shared.batch import check_content
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
-from coldstore.shared.errors import Conflict, DataLoss, InvalidInput, NotFound
+from coldstore.shared.errors import Conflict, DataLoss, InvalidInput, NotFound, no_queue
 
 FORMAT: Final = 1
 
@@ -209,7 +209,7 @@ class ColdStore:
     def _settings(self, name: str) -> QueueSettings:
         settings = self._find_settings(paths.check_name(name))
         if settings is None:
-            raise NotFound(f"no queue {name}: create it, or correct the name")
+            raise no_queue(name)
         return _usable(settings)
 
     def _find_settings(self, name: str) -> QueueSettings | None:

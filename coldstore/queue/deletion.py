@@ -33,7 +33,7 @@ from coldstore.objects.swap import Change, swap
 from coldstore.shared import failpoint
 from coldstore.shared.batch import from_us
 from coldstore.shared.clock import Clock
-from coldstore.shared.errors import Conflict, DataLoss, InvalidInput, JjqError, NotFound
+from coldstore.shared.errors import Conflict, DataLoss, InvalidInput, JjqError, NotFound, no_queue
 from coldstore.shared.limits import NAME_REST_SECONDS, PURGE_LOOK_SECONDS, SWEEP_GRACE_SECONDS
 
 log = logging.getLogger("jjq.coldstore")
@@ -48,7 +48,7 @@ def change(objects: ObjectStore, name: str, make: Callable[[QueueSettings], Queu
 
     def decide(found: Object | None) -> Change[QueueSettings]:
         if found is None:
-            raise NotFound(f"no queue {name}: create it, or correct the name")
+            raise no_queue(name)
         now = queue_settings.decode(found.data, key)
         new = make(now)
         return Change(None if new == now else queue_settings.encode(new), new)
@@ -93,7 +93,7 @@ def describe_deletion(settings: QueueSettings) -> str:
     """What became of a deleted queue, and what can be done about it."""
     deleted = settings.deleted
     if deleted is None or deleted.files == "gone":
-        return f"no queue {settings.name}: create it, or correct the name"
+        return no_queue(settings.name).message
     if deleted.files == "going":
         return f"queue {settings.name} was deleted at {_time(deleted.at_us)}, and its files are being removed"
     return (

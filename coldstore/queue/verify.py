@@ -26,7 +26,7 @@ from coldstore.layout.metadata import BlockMetadata
 from coldstore.layout.queue_settings import QueueSettings
 from coldstore.objects.port import ObjectInfo, ObjectStore
 from coldstore.queue.sections import Defect, SectionPlan, SectionReport, broken, check, plan
-from coldstore.shared.errors import DataLoss, NotFound
+from coldstore.shared.errors import DataLoss, no_queue
 
 # Called with blocks done, blocks in all, bytes of data read.
 Progress = Callable[[int, int, int], None]
@@ -97,7 +97,7 @@ def without_document(objects: ObjectStore, name: str) -> Report:
     found = next(objects.list(f"{place}/"), None)
     if found is None:
         if next(objects.list(place), ObjectInfo("", 0, "", 0)).key != place:
-            raise NotFound(f"no queue {name}: create it, or correct the name")
+            raise no_queue(name)
         defect = Defect("stray file", place, "only folders of queues belong here")
     elif not paths.is_queue_name(name):
         defect = Defect("stray file", found.key, f"it is in a folder {name}, and no queue can have this name")

@@ -73,6 +73,13 @@ class NotFound(JjqError):
     code = "NOT_FOUND"
 
 
+def no_queue(name: str) -> NotFound:
+    """For a queue that is not there. Nobody asks for the ledger of a group by its name: `queue~group` is the group."""
+    queue, ledger, group = name.partition("~")
+    what = f"queue {queue} has no group {group}" if ledger else f"no queue {name}"
+    return NotFound(f"{what}: create it, or correct the name")
+
+
 class Conflict(JjqError):
     """It exists already, or changed since it was read. Nothing was written; read it again and decide."""
 

@@ -17,7 +17,7 @@ from coldstore.layout import paths
 from coldstore.layout.queue_settings import decode as decode_queue
 from coldstore.objects.port import ObjectStore
 from coldstore.queue.deletion import describe_deletion
-from coldstore.shared.errors import Exhausted, Fenced, NotFound, Unavailable
+from coldstore.shared.errors import Exhausted, Fenced, NotFound, Unavailable, no_queue
 from hotstore.queue.owners import Claim, QueueState, Retired
 from hotstore.runner import Runner
 from sharding.documents import queue_state as state
@@ -101,7 +101,7 @@ class Claims:
         try:
             settings = decode_queue(self.objects.get(key).data, key)
         except NotFound:
-            raise NotFound(f"no queue {name}: create it, or correct the name") from None
+            raise no_queue(name) from None
         if settings.deleted is not None:
             raise NotFound(describe_deletion(settings))  # its files may be going: none is to come back
         return settings.id

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
+from google.protobuf.message import Message
+
+from coldstore.shared.errors import InvalidInput
 from jjq.limits import PAGE_ENTRIES
-from jjq.remote.operate.operator_calls import OperatorCalls
+from jjq.remote.operate.operator_calls import M, OperatorCalls
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import cluster
 from jjq.wire.pages import token
 from jjq.wire.request import make_message
+from jjq.wire.status import NoSuchMethod
 from sharding.ports import Lost, Move, NodeState, Plan, Shard, Share, Takeover
 
 
 class RemoteOperator(OperatorCalls):
     """An operator behind one or several servers; all its verbs may happen twice. `close` it."""
+
+    async def _call(self, method: str, request: Message, reply: type[M]) -> M:
+        try:
+            return await super()._call(method, request, reply)
+        except NoSuchMethod:
+            raise InvalidInput(
+                "this server is in no cluster, which is what nodes and shards are for: start it with --node NAME, or "
+                "name a server that was; `jjq status` shows this one"
+            ) from None
 
     async def nodes(self) -> list[NodeState]:
         reply = await self._call("ListNodes", pb.ListNodesRequest(), pb.ListNodesResponse)

@@ -15,7 +15,7 @@ left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -34,7 +34,7 @@ from coldstore.store import ColdStore
 from jjq.spark import cold
 from jjq.spark.cold import store_or_new
 from jjq.spark.jobs import tasks
-from jjq.spark.jobs.direct_import import DirectPlan, plan_direct, read_direct
+from jjq.spark.jobs.direct_import import DirectPlan, files_of_frame, plan_direct, read_direct
 from jjq.spark.jobs.import_blocks import ImportShare, partition_id, stage_blocks
 from jjq.spark.jobs.import_columns import (
     HEADERS,
@@ -105,7 +105,8 @@ def import_history(
     )
     chosen = {"content": content, "block_bytes": block_bytes, "block_seconds": block_seconds}
     job = _Import(frame.sparkSession, lambda: frame, root, s3 or S3Settings(), shape, progress)
-    return job.run(queue, idle, {name: value for name, value in chosen.items() if value is not None})
+    asked = {name: value for name, value in chosen.items() if value is not None}
+    return job.run(queue, idle, asked, *(files_of_frame(frame) or ()))
 
 
 def import_files(
@@ -147,10 +148,17 @@ class _Import:
         self._progress = progress
         self._now_us = SystemClock().now_us()
 
-    def run(self, queue: str, idle: bool, chosen: dict[str, Any], direct: Sequence[str] = ()) -> Imported:
+    def run(
+        self,
+        queue: str,
+        idle: bool,
+        chosen: dict[str, Any],
+        files: Sequence[str] = (),
+        kinds: Mapping[str, str] | None = None,
+    ) -> Imported:
         store = store_or_new(self._root, self._s3)
         content = chosen.get("content") or content_of(store, queue)
-        plan = plan_direct(direct, self._shape, content, self._now_us, self._s3) if direct else None
+        plan = plan_direct(files, self._shape, content, self._now_us, self._s3, kinds) if files else None
         rows = None if plan is not None else self._shaped(content)
         ticket = store.begin_import(queue, idle=idle, **{**chosen, "content": content})
         try:
@@ -176,7 +184,7 @@ class _Import:
         progress = self._progress("stage")
         progress(0, plan.rows)
         work = partial(_stage_rows, self._root, self._s3, ticket)
-        (staged,) = tasks.raise_failures(tasks.run(self._spark, "import", [plan], work))
+        staged = tasks.run_one(self._spark, "import", plan, work)
         if staged is None:
             return None
         progress(plan.rows, plan.rows)
@@ -260,9 +268,7 @@ class _Import:
         progress = self._progress("publish")
         publish = partial(_publish_run, self._root, self._s3, ticket)
         for at in range(0, len(blocks), PUBLISH_BLOCKS):
-            tasks.raise_failures(
-                tasks.run(self._spark, "import", [blocks[at : at + PUBLISH_BLOCKS]], publish)
-            )
+            tasks.run_one(self._spark, "import", blocks[at : at + PUBLISH_BLOCKS], publish)
             progress(min(at + PUBLISH_BLOCKS, len(blocks)), len(blocks))
 
 

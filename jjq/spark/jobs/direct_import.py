@@ -4,22 +4,25 @@ The first query of a session costs Java ten seconds of processor time and more, 
 makes code for the query and compiles that; asking for the schema of a file alone takes four. A million rows take Arrow
 less than two. So files that one task can hold are not read by Spark, as long as every column is of a type that both
 read in the same way (`_plain`). `plan_direct` finds out from the footers, and gives None where Spark must do it: times
-that are text, nested folders, large files.
+that are text, nested folders, large files. A data frame that is nothing but such files (`files_of_frame`) is read
+in the same way.
 
 The rows come out as Spark would have them: in the same order, with the same times, and refused for the same reasons.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from coldstore.objects.settings import S3Settings
+from coldstore.shared import lists
 from coldstore.shared.batch import Content
 from coldstore.shared.errors import InvalidInput, JjqError
 from jjq.spark.jobs.import_columns import (
@@ -33,6 +36,11 @@ from jjq.spark.jobs.import_columns import (
 )
 from jjq.spark.jobs.import_source import SourceFile, files_of, open_source
 from jjq.spark.limits import DIRECT_BYTES_MAX, DIRECT_FILES_MAX, DIRECT_TABLE_BYTES_MAX
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_SPARK: Final = "org.apache.spark.sql.execution.datasources."
 
 
 class DirectPlan(NamedTuple):
@@ -53,18 +61,59 @@ class DirectRows(NamedTuple):
     counted: Counted
 
 
+class FrameFiles(NamedTuple):
+    """The Parquet files that a data frame reads as they are, and the types that Spark gave to their columns."""
+
+    names: list[str]
+    kinds: dict[str, str]
+
+
+def files_of_frame(frame: DataFrame) -> FrameFiles | None:
+    """None for a frame that is more than its files, or has others: `spark.read` with options, or a step after it."""
+    plan: Any = frame._jdf.queryExecution().analyzed()
+    if _class(plan) != f"{_SPARK}LogicalRelation" or _class(plan.relation()) != f"{_SPARK}HadoopFsRelation":
+        return None
+    relation = plan.relation()
+    if _class(relation.fileFormat()) != f"{_SPARK}parquet.ParquetFileFormat":
+        return None
+    if (
+        _class(relation.location()) != f"{_SPARK}InMemoryFileIndex"
+        or not relation.partitionSchema().isEmpty()
+    ):
+        return None
+    if relation.options().size() > (1 if relation.options().contains("path") else 0):
+        return None
+    found = relation.location().inputFiles()
+    if not 0 < len(found) <= DIRECT_FILES_MAX:
+        return None
+    places = [urlsplit(name) for name in found]
+    if any(place.scheme != "file" for place in places):
+        return None
+    kinds = {field.name: field.dataType.simpleString() for field in frame.schema}
+    return FrameFiles([unquote(place.path) for place in places], kinds)
+
+
+def _class(found: Any) -> str:
+    return str(found.getClass().getName())
+
+
 def plan_direct(
-    sources: Sequence[str], shape: Shape, content: Content, now_us: int, s3: S3Settings
+    sources: Sequence[str],
+    shape: Shape,
+    content: Content,
+    now_us: int,
+    s3: S3Settings,
+    kinds: Mapping[str, str] | None = None,
 ) -> DirectPlan | None:
-    """How one task can import these Parquet files; None if Spark must."""
-    if shape.value == WHOLE_ROW:
+    """How one task can import these Parquet files; None if Spark must. `kinds`: what Spark takes columns for."""
+    if shape.value == WHOLE_ROW or not shape.order:
         return None
     names: list[str] = []
     rows = size = 0
     types: set[tuple[pa.DataType, ...]] = set()
     try:
         for source in sources:
-            files = files_of(source, s3)
+            files, before = files_of(source, s3), len(names)
             for file in files or ():
                 if len(names) == DIRECT_FILES_MAX or _is_nested(source, file):
                     return None
@@ -77,11 +126,14 @@ def plan_direct(
                 rows += sum(group.num_rows for group in groups)
                 size += sum(group.total_byte_size for group in groups)
                 names.append(file.name)
-            if files is None or size > DIRECT_BYTES_MAX:
+            if files is None or len(names) == before or size > DIRECT_BYTES_MAX:
                 return None
     except (OSError, pa.ArrowException, JjqError):
         return None  # Spark says what is wrong with it
-    if len(types) != 1 or not _plain(dict(zip(shape.named, *types, strict=True)), shape, content):
+    if len(types) != 1:
+        return None
+    columns = dict(zip(shape.named, *types, strict=True))
+    if not _plain(columns, shape, content) or not _as_spark_has_them(columns, kinds):
         return None
     return DirectPlan(tuple(names), shape, content, now_us, s3, rows)
 
@@ -122,6 +174,15 @@ def _plain(types: dict[str, pa.DataType], shape: Shape, content: Content) -> boo
             return False
     kind = types[shape.value]
     return _is_text(kind) or (content == "bytes" and _is_bytes(kind))
+
+
+def _as_spark_has_them(columns: Mapping[str, pa.DataType], kinds: Mapping[str, str] | None) -> bool:
+    """Whether the types are those of the frame: its reader may have been given others, or settings that change them."""
+    if kinds is None:
+        return True
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    return all(kinds.get(name) == from_arrow_type(kind).simpleString() for name, kind in columns.items())
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -180,14 +241,19 @@ def _shaped(table: pa.Table, plan: DirectPlan) -> pa.Table:
 def _microseconds(table: pa.Table, plan: DirectPlan) -> pa.Array | pa.ChunkedArray:
     shape = plan.shape
     if shape.time is None:
-        return pa.repeat(pa.scalar(plan.now_us, pa.int64()), table.num_rows)
+        return pa.repeat(_number(plan.now_us), table.num_rows)
     times = table.column(shape.time)
     if shape.time_unit is None:
         return times.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
-    most = (2**63 - 1) // UNIT_US[shape.time_unit]
+    unit = UNIT_US[shape.time_unit]
+    most = (2**63 - 1) // unit
     times = times.cast(pa.int64())
-    fits = pc.and_(pc.less_equal(times, most), pc.greater_equal(times, -most))
-    return pc.multiply(pc.if_else(fits, times, pa.scalar(None, pa.int64())), UNIT_US[shape.time_unit])
+    fits = pc.and_(pc.less_equal(times, _number(most)), pc.greater_equal(times, _number(-most)))
+    return pc.multiply(pc.if_else(fits, times, _number(None)), _number(unit))
+
+
+def _number(value: int | None) -> pa.Scalar:
+    return lists.scalar(value, pa.int64())  # pa.scalar imports pandas, for which a first import would wait
 
 
 def _bytes(table: pa.Table) -> int:

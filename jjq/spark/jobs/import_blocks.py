@@ -16,7 +16,7 @@ from coldstore.block.draft import make_draft
 from coldstore.objects.settings import S3Settings
 from coldstore.queue import bulk_import
 from coldstore.queue.bulk_import import Staged, Ticket
-from coldstore.shared import batch, limits
+from coldstore.shared import batch, limits, lists
 from coldstore.shared.batch import Content
 from coldstore.shared.errors import InvalidInput
 from jjq.spark import cold
@@ -56,10 +56,8 @@ def _payloads(batches: Iterator[pa.RecordBatch], content: Content) -> Iterator[_
                 raise InvalidInput(
                     f"row {seen + at} of partition {partition_id()}: {error.message}"
                 ) from None
-            times = (
-                rows.column("timestamp").slice(part.start, payload.num_rows).to_numpy(zero_copy_only=False)
-            )
-            yield _Rows(payload, np.ascontiguousarray(times, dtype=np.int64))
+            times = rows.column("timestamp").slice(part.start, payload.num_rows)
+            yield _Rows(payload, lists.numbers(times))
         seen += rows.num_rows
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -70,6 +71,8 @@ LOG: Final = logging.getLogger("jjq.spark")
 T = TypeVar("T")
 R = TypeVar("R")
 
+_IS_LOCAL: Final = re.compile(r"local(\[.*\])?")  # not local-cluster, which has executors of its own
+
 # Called with the number of items that are done, and of all items.
 Progress = Callable[[int, int], None]
 
@@ -113,6 +116,24 @@ def run(
 
     found = dict(run_watched(spark, what, job, lambda: progress(done.value, len(items))))
     return [found[at] for at in range(len(items))]
+
+
+def run_one(spark: SparkSession, what: str, item: T, work: Callable[[T], R]) -> R:
+    """`work(item)` on an executor, for work that cannot be shared out; errors of jjq's are raised.
+
+    Where this process is the executor (`--master local[N]`), the work is done here: a Python worker would be one more
+    process on the same machine, which first has to start and to import what this one has. That, and the first job
+    of a session, take longer than a million rows.
+    """
+    if _IS_LOCAL.fullmatch(spark.sparkContext.master) is None:
+        (result,) = raise_failures(run(spark, what, [item], work))
+        return result
+    try:
+        return work(item)
+    except JjqError:
+        raise
+    except Exception as error:
+        raise Unavailable(f"{what}: {job_line(error)}; run it again, it goes on where it was") from error
 
 
 def raise_failures(results: Sequence[R | Failure]) -> list[R]:

@@ -19,6 +19,17 @@ def test_ping_tells_whether_a_server_serves(jjq: Command, alone: Command) -> Non
         assert f"{there} does not serve" in away.errors
 
 
+def test_a_server_that_is_alone_says_that_it_has_no_nodes_and_shards(jjq: Command, queue: str) -> None:
+    for words in (
+        ["node", "list"],
+        ["shard", "list"],
+        ["shard", "split", queue, "--parts", "2", "--dry-run"],
+    ):
+        ran = jjq(*words)
+        assert (ran.code, ran.errors.count("\n")) == (2, 1), ran
+        assert "this server is in no cluster" in ran.errors
+
+
 def test_status_is_one_screen(jjq: Command, queue: str) -> None:
     jjq.ok("push", queue, "a", "b")
     jjq.ok("subscriber", "create", queue, "s", "--start", "beginning")

@@ -49,6 +49,14 @@ async def test_changes_tell_what_happens_to_tasks_as_it_happens(door: Door, clie
     assert (found[0]["worker"], found[2]["reason"], found[2]["attempt"]) == ("w1", "no ink", 1)
 
 
+async def test_changes_of_a_group_that_is_not_there_are_refused_by_its_name(
+    door: Door, client: AsyncClient
+) -> None:
+    group = await door.group(client, 1)
+    with pytest.raises(jjq.NotFound, match=f"queue {group.queue} has no group nobody: create it"):
+        await anext(client.changes(f"{group.queue}/nobody"))
+
+
 async def test_a_ledger_is_read_by_a_subscriber_and_written_by_nobody_else(
     door: Door, client: AsyncClient
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -91,6 +92,40 @@ def test_rights_that_executors_lack_are_said_in_the_driver(spark: SparkSession, 
         tasks.run(spark, "test", list(range(6)), breaks)
     assert "ZeroDivisionError" in str(given_up.value)
     assert "\n" not in str(given_up.value)
+
+
+def test_work_that_is_not_shared_out_is_refused_alike_here_and_on_an_executor(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = os.getpid()
+
+    def where(item: int) -> bool:
+        if item == 3:
+            raise Denied("no right to read item 3")
+        return bool(item // (item - 4)) or os.getpid() == here
+
+    for local in (True, False):
+        if not local:
+            monkeypatch.setattr(tasks, "_IS_LOCAL", re.compile("no master"))
+        assert tasks.run_one(spark, "test", 0, where) is local
+        with pytest.raises(Denied, match="no right to read item 3"):
+            tasks.run_one(spark, "test", 3, where)
+        with pytest.raises(Unavailable, match=r"(?s)\Atest: .*by zero.*; run it again[^\n]*\Z"):
+            tasks.run_one(spark, "test", 4, where)
+
+
+@pytest.mark.parametrize(
+    ("master", "local"),
+    [
+        ("local", True),
+        ("local[2]", True),
+        ("local[*,4]", True),
+        ("local-cluster[2,1,512]", False),
+        ("yarn", False),
+    ],
+)
+def test_which_masters_are_this_process(master: str, local: bool) -> None:
+    assert (tasks._IS_LOCAL.fullmatch(master) is not None) is local
 
 
 def test_without_java_or_pyspark_there_is_advice(tmp_path: Path) -> None:

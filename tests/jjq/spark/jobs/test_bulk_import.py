@@ -46,9 +46,11 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def frame(spark: SparkSession, source: Path) -> DataFrame:
-    return spark.read.parquet(str(source))
+@pytest.fixture(params=["files", "rows"])
+def frame(spark: SparkSession, source: Path, request: pytest.FixtureRequest) -> DataFrame:
+    """Nothing but files, which Arrow may read; and the same rows after a step, which only Spark can do."""
+    files = spark.read.parquet(str(source))
+    return files if request.param == "files" else files.select("*")
 
 
 BODIES = [f"{n:06d} " + "x" * 80 for n in range(ROWS)]

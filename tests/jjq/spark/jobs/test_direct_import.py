@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
+import subprocess
+import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +20,17 @@ from coldstore.shared import batch
 from coldstore.shared.chance import SystemChance
 from coldstore.shared.errors import Conflict, InvalidInput
 from jjq.spark import cold
-from jjq.spark.jobs import bulk_import, direct_import
-from jjq.spark.jobs.direct_import import DirectPlan, plan_direct, read_direct
+from jjq.spark.jobs import bulk_import, direct_import, tasks
+from jjq.spark.jobs.direct_import import DirectPlan, files_of_frame, plan_direct, read_direct
 from jjq.spark.jobs.import_columns import Shape
 from jjq.spark.jobs.tasks import silent
+from tests.architecture.tree import ROOT
 from tests.jjq.spark.jobs.stores import opened
+from tests.servers.jjq_server import clean_environment
 from tests.servers.s3 import S3Server
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 ROWS = 300
 S3 = S3Settings()
@@ -108,6 +114,92 @@ def test_it_gives_the_rows_that_spark_gives(
 
     assert len(direct) == ROWS
     assert said(direct) == said(by_spark)
+
+
+def test_on_a_cluster_an_executor_does_the_same(
+    spark: SparkSession, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = shape("n", "flag", time="at", key="who", headers="texts")
+    jobs: list[str] = []
+    run = tasks.run
+
+    def counted(spark: Any, what: str, items: Any, work: Any) -> Any:
+        jobs.append(what)
+        return run(spark, what, items, work)
+
+    monkeypatch.setattr(tasks, "run", counted)
+    here = elements(spark, source, tmp_path / "here", wanted, "bytes")
+    assert jobs == []
+    monkeypatch.setattr(tasks, "_IS_LOCAL", re.compile("no master"))
+    assert elements(spark, source, tmp_path / "there", wanted, "bytes") == here
+    assert jobs == ["import", "import"]  # to stage, and to publish
+
+
+def test_a_frame_that_is_nothing_but_files_is_read_as_files(
+    spark: SparkSession, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = spark.read.parquet(str(source))
+    found = files_of_frame(frame)
+    assert found is not None
+    assert sorted(found.names) == sorted(map(str, source.glob("*.parquet")))
+
+    def imported(frame: DataFrame, name: str) -> list[Any]:
+        bulk_import.import_history(
+            frame,
+            str(tmp_path),
+            name,
+            order=["n", "flag"],
+            value="body",
+            time="at",
+            key="who",
+            headers="texts",
+        )
+        queue = opened(tmp_path).open_queue(name)
+        return [e for at in range(len(queue.list_blocks())) for e in batch.elements(queue.read_block(at))]
+
+    by_spark = imported(frame.select("*"), "spark")
+    monkeypatch.setattr(Shape, "frame", None)  # not asked
+    assert imported(frame, "direct") == by_spark
+    assert len(by_spark) == ROWS
+
+
+def test_a_frame_that_is_more_than_its_files_is_left_to_spark(
+    spark: SparkSession, source: Path, tmp_path: Path
+) -> None:
+    reader, place = spark.read, str(source)
+    frame = reader.parquet(place)
+    frame.write.partitionBy("flag").parquet(str(tmp_path / "parts"))
+    frame.write.json(str(tmp_path / "lines"))
+    for other in (
+        frame.select("*"),
+        frame.where("n > 1"),
+        frame.limit(ROWS),
+        frame.union(frame),
+        frame.withColumnRenamed("n", "m"),
+        spark.createDataFrame([(1, "a")], "n int, body string"),
+        spark.read.option("mergeSchema", True).parquet(place),
+        spark.read.option("pathGlobFilter", "0*").parquet(place),
+        spark.read.parquet(str(tmp_path / "parts")),
+        spark.read.json(str(tmp_path / "lines")),
+    ):
+        assert files_of_frame(other) is None
+    for kinds, same in (("n int, body string", True), ("n bigint, body string", False), ("n int", False)):
+        found = files_of_frame(spark.read.schema(kinds).parquet(place))
+        assert found is not None
+        planned = plan_direct(found.names, shape(), "bytes", 7, S3, found.kinds)
+        assert (planned is not None) is same, kinds
+
+
+def test_a_file_of_a_frame_that_is_gone_is_not_passed_over(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "50% of ü, ?"
+    folder.mkdir()
+    for name in "ab":
+        pq.write_table(TABLE, folder / f"{name}%20.parquet")
+    found = files_of_frame(spark.read.parquet(str(folder)))
+    assert found is not None
+    assert plan_direct(found.names, shape(), "bytes", 7, S3, found.kinds) is not None
+    (folder / "b%20.parquet").unlink()
+    assert plan_direct(found.names, shape(), "bytes", 7, S3, found.kinds) is None
 
 
 @pytest.mark.parametrize(
@@ -194,6 +286,43 @@ def test_rows_that_cannot_be_imported_are_refused_as_by_spark(
     assert known is not None
     with pytest.raises(InvalidInput, match=why):
         read_direct(known)
+
+
+LEAN = """
+import sys
+from coldstore.objects.settings import S3Settings
+from jjq.spark.jobs import bulk_import
+from jjq.spark.jobs.direct_import import plan_direct
+from jjq.spark.jobs.import_columns import Shape
+
+source, root = sys.argv[1:]
+for columns in (
+    {"time": "at", "key": "who"}, {"time": "ms", "time_unit": "ms"}, {}, {"headers": "texts"}, {"headers": "bytes"},
+):
+    plan = plan_direct([source], Shape(order=("n",), value="body", **columns), "bytes", 7, S3Settings())
+    store = bulk_import.store_or_new(root, S3Settings())
+    ticket = store.begin_import("q-" + "-".join(columns), content="bytes")
+    staged = bulk_import._stage_rows(root, S3Settings(), ticket, plan)
+    assert "pandas" not in sys.modules, columns
+    bulk_import._publish_run(root, S3Settings(), ticket, bulk_import._chain(ticket, staged, plan.rows))
+    assert "pandas" not in sys.modules, columns
+print("done")
+"""
+
+
+def test_a_task_does_without_pandas(source: Path, tmp_path: Path) -> None:
+    """A first import waits for the start of its worker, and pandas would be most of that."""
+    assert find_spec("pandas") is not None
+    done = subprocess.run(
+        [sys.executable, "-c", LEAN, str(source), str(tmp_path)],
+        env=clean_environment(),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.stdout == "done\n", done.stderr
 
 
 def test_a_source_that_changes_meanwhile_is_said(
