@@ -329,10 +329,14 @@ class HotStore(WorkVerbs, LargeVerbs, PushTarget):
         entry.on_settled = self._admission.leave  # admitted until the journal has it, whoever still waits
         if found.on_grown is not None and not self._capacity.is_open(found, entry):
             await self._capacity.enter(found, entry)  # it has worker groups, of which one may be full
-        if found.content == "json":
-            await self._json.submit(found, entry, self._submit)
-        else:
-            await self._submit(entry)
+        try:
+            if found.content == "json":
+                await self._json.submit(found, entry, self._submit)
+            else:
+                await self._submit(entry)
+        except BaseException:  # no JSON, no room for its bytes, or the caller is gone
+            self._capacity.leave(entry)
+            raise
         receipt = entry.receipt or await entry.reply()
         if push.objects:
             self._large.named(push)
@@ -345,12 +349,8 @@ class HotStore(WorkVerbs, LargeVerbs, PushTarget):
         return receipt
 
     async def _submit(self, entry: PushEntry) -> None:
-        try:
-            if not self._admission.enters(entry.bytes):
-                await self._admission.enter(entry.bytes)
-        except BaseException:
-            self._capacity.leave(entry)
-            raise
+        if not self._admission.enters(entry.bytes):
+            await self._admission.enter(entry.bytes)
         try:
             self._committer.submit(entry)
         except JjqError:

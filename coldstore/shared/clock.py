@@ -102,7 +102,8 @@ class SteadyClock:
     def shift_at(self, stamp_us: int) -> int:
         """What `stamp_us`, the time of something that happens now, is more than this clock's: mostly the shift.
 
-        It is something else while times have to wait for a wall clock that was set back.
+        It is more while times have to wait for a wall clock that was set back. It is never less: a stamp that looks
+        old was made just before this process, or the machine, stood still for a while.
         """
         shift_us = stamp_us - self.now_us()
-        return shift_us if abs(shift_us - self.measure()) >= _STEP_US else self.shift_us
+        return shift_us if shift_us - self.measure() >= _STEP_US else self.shift_us

@@ -119,6 +119,15 @@ class KeyedDriver:
         else:
             del self._keys[key]
 
+    def is_overtaken(self, task: int, priority: int) -> bool:
+        """Whether one of its key that comes before this task, which is out, was added since. It may not be ready any
+        more: whoever puts this task back and asks again gets the right one."""
+        key = self._out.get(task)
+        if key is None:
+            return False
+        heap = self._keys[key].heap
+        return bool(heap) and heap[0] < (priority, task)
+
     def hold(self, task: int, key: bytes | None) -> None:
         if key is None:
             return

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hotstore.groups.drivers import find_driver
+from hotstore.groups.drivers import Driver, find_driver
 from hotstore.groups.group import GroupState, state_counts
 from hotstore.groups.keyed import KeyedDriver, TaskRun
 from hotstore.groups.open_tasks import DELAYED, NAMES, READY, TAKEN
@@ -292,6 +292,27 @@ class TaskOrder:
             return False
         failures = self.state.open.failures[slot]
         return failures > 0 and failures >= most - 1
+
+    def are_next(self, driver: Driver, runs: Sequence[TaskRun], left: Sequence[TaskRun]) -> bool:
+        """Whether tasks that `driver` gave out a while ago may be taken now; `left` may not. If not, all are put back.
+
+        Meanwhile they may be done or taken, an earlier task of a key may have come back, or the order may have been
+        made anew: then the new driver has them, and nothing must be put back.
+        """
+        if driver is not self.driver:
+            return False
+        still = [part for run in runs for part in self.still_ready(*run)]
+        if still == runs and not any(self._is_overtaken(first) for first, _ in still):
+            return True
+        self.put_back([*still, *left])
+        return False
+
+    def _is_overtaken(self, task: int) -> bool:
+        if not isinstance(self.driver, KeyedDriver):
+            return False
+        slot = self.state.open.index.get(task)
+        own = self.priority_of(task, self.facts.get(task)) if slot is None else self.state.open.priority[slot]
+        return self.driver.is_overtaken(task, own)
 
     def put_back(self, runs: Sequence[TaskRun]) -> None:
         """Tasks that were chosen and not taken."""

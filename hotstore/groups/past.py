@@ -32,7 +32,11 @@ _Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def tasks_at_time(ledger: Sequence[pa.RecordBatch], time_us: int, end: int) -> pa.Table:
-    """One row for each task before the queue's offset `end`, as it was at `time_us`; `since` its last transition."""
+    """One row for each task before the queue's offset `end`, as it was at `time_us`; `since` its last transition.
+
+    A task that rows up to then name was there, also if its element has a later time: a wall clock that was wrong for a
+    while may have stamped the one and not the other.
+    """
     rows = _until(ledger, time_us)
     begin = _last_begin(rows)
     if begin is None or rows.column("event")[begin].as_py() == events.REMOVE:
@@ -41,7 +45,9 @@ def tasks_at_time(ledger: Sequence[pa.RecordBatch], time_us: int, end: int) -> p
     rows = rows.slice(begin)
     about = pc.is_valid(rows.column("state"))
     rows = rows.filter(about)
-    last = _last_rows(_numbers(rows, "task"), _numbers(rows, "count"), first, max(0, end - first))
+    task, count = _numbers(rows, "task"), _numbers(rows, "count")
+    end = max(first, end, int((task + count).max(initial=0)))
+    last = _last_rows(task, count, first, end - first)
     # The row that no task has: what an untouched task is.
     rows = pa.concat_tables([rows, pa.Table.from_pylist([{"state": "ready", "attempt": 0}], rows.schema)])
     picked = rows.take(pa.array(np.where(last < 0, rows.num_rows - 1, last)))

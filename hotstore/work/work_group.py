@@ -20,7 +20,7 @@ from coldstore.shared.clock import SteadyClock
 from coldstore.shared.errors import InvalidInput, JjqError
 from coldstore.shared.limits import NAME_CHARS_MAX
 from hotstore.groups.changes import is_text
-from hotstore.groups.drivers import KEY, TTL, DriverKind
+from hotstore.groups.drivers import KEY, TTL, Driver, DriverKind
 from hotstore.groups.group import GroupState
 from hotstore.groups.keyed import TaskRun
 from hotstore.groups.ledger import LedgerRow
@@ -168,20 +168,19 @@ class WorkGroup:
         if live.scanned < live.end:
             await self.look()
             live = self.live
-        while not live.state.paused and not self.is_leaving():
+        while live.state.exists and not live.state.paused and not self.is_leaving():
+            driver = live.driver
             runs = live.choose(self.share(take.max), keys)
             if not runs:
                 break
             fetched = self.elements.fetch_at_hand(runs)
             if fetched is None:
-                fetched = await self._fetch(live, runs)
+                fetched = await self._fetch(live, driver, runs)
                 if self.is_leaving():
                     break
                 live.advance(self._clock.now_us())
-                still = [part for run in fetched.runs for part in live.still_ready(*run)]
-                if still != fetched.runs:  # something happened to them while they were loaded
-                    live.put_back([*still, *fetched.left])
-                    continue
+                if not live.are_next(driver, fetched.runs, fetched.left):
+                    continue  # something happened while they were loaded
             if fetched.left:
                 live.put_back(fetched.left)
             stamps = pushed_times(fetched.batch) if TTL in live.kind.uses else None
@@ -191,12 +190,13 @@ class WorkGroup:
                 return self._answer(fetched.batch, fetched.runs, handed), self._ride(take.stage)
         return TakenTasks(self.elements.none(), [], [], []), None
 
-    async def _fetch(self, live: LiveGroup, runs: list[TaskRun]) -> Any:
-        """Load elements; if that fails, or the caller goes away, the tasks are put back."""
+    async def _fetch(self, live: LiveGroup, driver: Driver, runs: list[TaskRun]) -> Any:
+        """Load elements; if that fails, or the caller goes away, the tasks are put back to their driver."""
         try:
             return await self.elements.fetch(runs)
         except BaseException:
-            live.put_back(runs)
+            if live.driver is driver:
+                live.put_back(runs)
             self.wake()
             raise
 

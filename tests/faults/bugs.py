@@ -22,6 +22,7 @@ class Bug:
     nodes: int = 1
     lease: float = 2.0  # seconds
     refusal: str = ""  # with which the next start may refuse to serve, instead of a property that is flagged
+    seconds: float = 0.6  # of faults
 
 
 def patch(owner: object, **names: object) -> None:
@@ -169,6 +170,49 @@ def timers_lost_at_a_start() -> None:
     patch(WorkGroup, prepare=prepare)
 
 
+def leases_survive_their_holders() -> None:
+    """After a start or takeover, leave what was taken with those who took it, for ever."""
+    from hotstore.groups.timers import LEASE, Timers
+    from hotstore.work.work_group import WorkGroup
+
+    real, add = WorkGroup.prepare, Timers.add
+
+    async def prepare(self: Any) -> None:
+        patch(Timers, add=lambda timers, kind, *rest: kind == LEASE or add(timers, kind, *rest))
+        try:
+            await real(self)
+        finally:
+            patch(Timers, add=add)
+
+    patch(WorkGroup, prepare=prepare, release_unknown=lambda group, is_known: {})
+
+
+def capacity_counted_twice() -> None:
+    """Count a push that is in the queue as one on its way as well, for ever."""
+    from hotstore.work.capacity import Capacity
+
+    patch(Capacity, leave=lambda capacity, entry: None)
+
+
+def keys_not_freed() -> None:
+    """Keep a key busy after its task was given back or done."""
+    from hotstore.groups.keyed import KeyedDriver
+
+    patch(KeyedDriver, free=lambda driver, task: None)
+
+
+def keys_without_order() -> None:
+    """Hand out any number of tasks of a key at a time."""
+    from hotstore.groups.keyed import KeyedDriver
+
+    real = KeyedDriver.__init__
+
+    def begin(self: Any, per_key: int, rate: float | None = None) -> None:
+        real(self, 1_000_000, rate)
+
+    patch(KeyedDriver, __init__=begin)
+
+
 _GONE = frozenset(
     {"lost-prefix", "lost-middle", "lost-postfix", "inconsistent-offsets", "phantom", "data-loss"}
 )
@@ -185,11 +229,19 @@ BUGS = {
     ),
     "trim-by-the-maximum": Bug(trim_by_the_maximum, ("kill",), _GONE | {"unseen"}, progress=250),
     "412-taken-for-a-fence": Bug(
-        precondition_taken_for_a_fence, ("s3-lost-reply",), frozenset({"liveness"}), "s3"
+        precondition_taken_for_a_fence,
+        ("s3-lost-reply",),
+        frozenset({"liveness"}),
+        "s3",
+        seconds=2.0,  # in which several blocks of a queue become cold
     ),
     "attempt-not-checked": Bug(attempt_not_checked, ("pause",), frozenset({"late-ack"})),
     "ack-before-the-ledger": Bug(ack_before_the_ledger, ("power",), frozenset({"task-again", "task-ledger"})),
     "timers-lost-at-a-start": Bug(timers_lost_at_a_start, ("kill",), frozenset({"task-stuck"})),
+    "leases-survive": Bug(leases_survive_their_holders, ("kill",), frozenset({"task-stuck"})),
+    "capacity-counted-twice": Bug(capacity_counted_twice, ("pause",), frozenset({"liveness"})),
+    "keys-not-freed": Bug(keys_not_freed, ("pause",), frozenset({"task-stuck"})),
+    "keys-without-order": Bug(keys_without_order, ("kill",), frozenset({"key-order"})),
     "no-check-after-a-put": Bug(
         no_check_after_a_put,
         ("node-ended-early",),
@@ -199,3 +251,16 @@ BUGS = {
         lease=10.0,  # of which most is left when the tenure is ended, however busy the machine is
     ),
 }
+
+# Mistakes of worker groups that one run has together: each is flagged by a property that the others do not touch.
+TOGETHER = (
+    ("attempt-not-checked", "capacity-counted-twice", "keys-not-freed"),
+    ("timers-lost-at-a-start", "keys-without-order"),
+)
+RUNS = (*TOGETHER, *((name,) for name in BUGS if not any(name in some for some in TOGETHER)))
+
+
+def seed(names: str) -> None:
+    """Make these mistakes; plans have them with plus signs between."""
+    for name in names.split("+"):
+        BUGS[name].seed()

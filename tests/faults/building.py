@@ -62,7 +62,7 @@ class Building:
             )
             environment = {"JJQ_S3_ACCESS_KEY": self._s3.access_key, "JJQ_S3_SECRET_KEY": self._s3.secret_key}
         if plan.nodes > 1:
-            flags += ("--journal", "s3", "--lease-seconds", f"{plan.lease:g}")
+            flags += ("--journal", plan.journal, "--lease-seconds", f"{plan.lease:g}")
         return Node(
             folder, name=name, shim=shim, flags=flags, bug=plan.bug, environment=environment, s3=proxy
         )

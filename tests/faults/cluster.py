@@ -60,6 +60,11 @@ class Cluster:
         return ",".join(link.address for link in self.links)
 
     @property
+    def http(self) -> str:
+        """The same for HTTP and WebSockets."""
+        return ",".join(link.addresses[1] for link in self.links)
+
+    @property
     def direct(self) -> str:
         """Past the proxies."""
         return ",".join(node.listens for node in self.nodes)

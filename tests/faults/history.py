@@ -10,7 +10,7 @@ Every operation has an `invoke`, written before the request is sent, and at most
 
 `t` is the machine's monotonic clock in nanoseconds, the same for all processes. What else a line has:
 
-    push     values, pipeline and place in it → offset of the first
+    push     values, pipeline and place in it → offset of the first, if the door tells it
     pop      position?, most, back (a repetition after a lost reply) → position, next, values
     peek     most → position, next, values
     deliver  (ok only; Subscribe) session, position, next, values
@@ -20,8 +20,13 @@ Every operation has an `invoke`, written before the request is sent, and at most
     final    as read, by a fresh subscriber, after everything was healed and restarted
     twin     as read, from a damaged copy; `taken` is when the copy was made
     take     durable → tasks (their ids), attempts, values
-    ack, nack, release, bury, kick   tasks, attempts?, delay? (ns) → refused: the tasks that were not changed
-    ledger   → tasks (first of each row), counts, events, attempts: the ledger of the queue's group, at the end
+    ack, nack, release, touch, bury, kick   tasks, attempts?, delay? (ns) → refused: the tasks that were not changed;
+             `until`: the session that has them is attached, and may hold them so long
+    complete tasks, attempts, values → offset: acked and pushed at once
+    group    (ok only) most: the capacity of the queue's group; keys: its tasks have so many keys
+    ledger   → tasks (first of each row), counts, events, attempts, states, times (µs): the ledger of the queue's
+             group, at the end
+    at       time → tasks, attempts, states: as the group says that they were then
     worked   (ok only) open, done: how many tasks of the group are so, after everything was worked on
     skewed   (ok only) a wall clock jumps; the next of these lines: it jumps back
     drained  (ok only) sub, next: this subscriber found nothing more
@@ -108,7 +113,7 @@ class Recorder:
     def __init__(self, file: int, process: int, now_ns: Callable[[], int]) -> None:
         self.process = process
         self._file = file
-        self._now_ns = now_ns
+        self.now_ns = now_ns
         self.ops = 0  # so far
 
     def invoke(self, f: str, queue: str, *, sub: str | None = None, **fields: Any) -> Operation:
@@ -124,7 +129,7 @@ class Recorder:
         self.write({**common, "type": "ok", **fields})
 
     def write(self, event: dict[str, Any]) -> None:
-        event["t"] = self._now_ns()
+        event["t"] = self.now_ns()
         os.write(self._file, orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE))
 
 

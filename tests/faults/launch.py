@@ -1,7 +1,7 @@
 """`python -m tests.faults.launch serve …`: a server with small files and short ages, and maybe a mistake.
 
 Journal segments of 256 KiB, checkpoints and merges every second: in a run of seconds everything happens
-that takes a real server hours. `JJQ_TEST_BUG` names a mistake of `bugs` to be made, `JJQ_TEST_WAYS` says
+that takes a real server hours. `JJQ_TEST_BUG` names mistakes of `bugs` to be made, `JJQ_TEST_WAYS` says
 how to reach the other nodes, `JJQ_TEST_WITNESS` where to write what `witness` sees. Nothing of this is
 in the product: it is patched into this process before the command line runs.
 """
@@ -104,7 +104,7 @@ def main() -> None:
     if ways := os.environ.get("JJQ_TEST_WAYS"):
         _redirect(orjson.loads(ways))
     if bug := os.environ.get("JJQ_TEST_BUG"):
-        bugs.BUGS[bug].seed()
+        bugs.seed(bug)
     if path := os.environ.get("JJQ_TEST_WITNESS"):
         witness.watch(Path(path))
     run()

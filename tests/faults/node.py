@@ -48,8 +48,7 @@ class Node:
         self._history: Path | None = None
 
     def tell_http(self, address: str) -> None:
-        """Listen for HTTP, and have clients told that it is there, at `address`, behind a proxy."""
-        self._flags += ("--http-listen", self.http)
+        """Have clients told that HTTP is there, at `address`, behind a proxy."""
         self._environment["JJQ_TEST_HTTP"] = address.rpartition(":")[2]
 
     def join(self, advertise: str, ways: Mapping[str, str], history: Path) -> None:
@@ -79,7 +78,7 @@ class Node:
         self._log_size = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*command, "--listen", self.listens, *self._flags],
+                [*command, "--listen", self.listens, "--http-listen", self.http, *self._flags],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -11,16 +11,15 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
-import orjson
 
-from coldstore.layout.ledger import TASK_EVENTS
 from coldstore.shared.clock import SystemClock
 from coldstore.shared.errors import Exhausted, Fenced, Unavailable
 from jjq.v1 import jjq_pb2 as pb
 from jjq.v1 import jjq_pb2_grpc
 from jjq.wire.status import status_in
-from tests.faults.clients.takers import GROUP, TTR_SECONDS, Task, changing, refused, taken
-from tests.faults.clients.worker import OPTIONS, seen
+from tests.faults.clients.doors import OPTIONS
+from tests.faults.clients.takers import TTR_SECONDS
+from tests.faults.clients.worker import KEYED, KEYS, key_of, seen
 from tests.faults.history import Recorder, type_of_call
 from tests.faults.values import WORKER, make_value
 
@@ -43,8 +42,8 @@ class Reader:
     """Asks again until it is answered: by now everything is healed."""
 
     def __init__(self, address: str, pen: Recorder) -> None:
-        self._pen = pen
-        self._clock = SystemClock()
+        self.pen = pen
+        self.clock = SystemClock()
         self._address = address
 
     async def __aenter__(self) -> Reader:
@@ -57,27 +56,34 @@ class Reader:
 
     async def answered(self, ask: Callable[[], Awaitable[Any]], seconds: float = ANSWER_SECONDS) -> Any:
         """The answer; the last error if there is none in time, for a machine that may stand still at times."""
-        deadline = self._clock.monotonic() + seconds
+        deadline = self.clock.monotonic() + seconds
         tries = 2 * seconds
         while True:
             try:
                 return await ask()
             except grpc.aio.AioRpcError as error:
                 tries -= 1
-                if not _may_come(error) or (tries < 0 and self._clock.monotonic() > deadline):
+                if not _may_come(error) or (tries < 0 and self.clock.monotonic() > deadline):
                     raise
             await asyncio.sleep(0.1)
 
-    async def prepare(self, queues: dict[str, dict[str, Any]], subs: list[str]) -> None:
+    async def prepare(
+        self,
+        queues: dict[str, dict[str, Any]],
+        groups: dict[str, tuple[str, dict[str, Any]]],
+        subs: list[str],
+    ) -> None:
         """Make queues, their groups and subscribers."""
         backoff = pb.RetryBackoff(base=0.05, factor=2.0, max=0.4, jitter=0.5)
         for name, settings in queues.items():
             queue = pb.CreateQueueRequest(name=name, **settings)
             await self.answered(lambda queue=queue: self.stub.CreateQueue(queue))  # type: ignore[misc]
-            group = pb.CreateGroupRequest(
-                queue=name, name=GROUP, settings=pb.GroupSettings(ttr=TTR_SECONDS, backoff=backoff)
-            )
+            called, special = groups[name]
+            made = pb.GroupSettings(ttr=TTR_SECONDS, backoff=backoff, **special)
+            group = pb.CreateGroupRequest(queue=name, name=called, settings=made)
             await self.answered(lambda group=group: self.stub.CreateGroup(group))  # type: ignore[misc]
+            keys = KEYS if name == KEYED else None
+            self.pen.note("group", name, most=special.get("capacity"), keys=keys)
         for sub in subs:
             await self.subscribe(sub)
 
@@ -94,7 +100,7 @@ class Reader:
         except grpc.aio.AioRpcError as error:
             if error.code() is not _LOSS:
                 raise
-            self._pen.invoke("seek", queue, sub=sub).end("fail", "DATA_LOSS")  # never drained: `unseen` tells
+            self.pen.invoke("seek", queue, sub=sub).end("fail", "DATA_LOSS")  # never drained: `unseen` tells
             return
         await self.drain(sub)
 
@@ -106,6 +112,11 @@ class Reader:
             return False
         return True
 
+    async def kick(self, group: str) -> None:
+        """Revive what was buried."""
+        request = pb.KickTasksRequest(group=group, count=PAGE)
+        await self.answered(lambda: self.stub.KickTasks(request, timeout=ANSWER_SECONDS))
+
     async def push_once(self, queue: str, seconds: float) -> bool:
         """Whether one attempt was acknowledged."""
         try:
@@ -115,9 +126,11 @@ class Reader:
         return True
 
     async def _push(self, queue: str, seconds: float) -> None:
-        number = self._pen.process * WORKER + self._pen.ops
-        op = self._pen.invoke("push", queue, values=[number])
-        request = pb.PushRequest(queue=queue, elements=pb.Elements(elements=[_element(number)]))
+        number = self.pen.process * WORKER + self.pen.ops
+        op = self.pen.invoke("push", queue, values=[number])
+        request = pb.PushRequest(
+            queue=queue, elements=pb.Elements(elements=[_element(queue, number)]), timeout_seconds=seconds / 2
+        )
         try:
             reply = await self.stub.Push(request, timeout=seconds)
         except grpc.aio.AioRpcError as error:
@@ -130,7 +143,7 @@ class Reader:
         queue = sub.partition("/")[0]
 
         async def ask() -> Any:
-            op = self._pen.invoke("pop", queue, sub=sub, most=PAGE)
+            op = self.pen.invoke("pop", queue, sub=sub, most=PAGE)
             try:
                 return op, await self.stub.Pop(
                     pb.PopRequest(subscriber=sub, max=PAGE), timeout=ANSWER_SECONDS
@@ -146,79 +159,8 @@ class Reader:
                 return  # `unseen` tells
             op.ok(position=reply.position, next=reply.next, **seen(reply.elements.elements, reply.position))
             if reply.next == reply.position:
-                self._pen.note("drained", queue, sub=sub, next=reply.next)
+                self.pen.note("drained", queue, sub=sub, next=reply.next)
                 return
-
-    async def work_off(self, queue: str, seconds: float) -> None:
-        """Take and ack until no task of the queue's group is open, and write down its ledger.
-
-        It gives up after so many seconds in which no task was done: a busy machine is slow, and loses nothing.
-        """
-        group = f"{queue}/{GROUP}"
-        done, deadline = -1, 0.0
-        while True:
-            try:
-                await self.answered(lambda: self.stub.KickTasks(pb.KickTasksRequest(group=group, count=PAGE)))
-                await self._take_and_ack(queue, group)
-                counts = (
-                    await self.answered(
-                        lambda: self.stub.GetGroupStatistics(pb.GetGroupStatisticsRequest(group=group))
-                    )
-                ).tasks
-            except grpc.aio.AioRpcError as error:
-                if error.code() is not _LOSS:
-                    raise
-                return  # the last reading tells of it
-            now = self._clock.monotonic()
-            if counts["done"] > done:
-                done, deadline = counts["done"], now + seconds
-            if not counts["total"] or now > deadline:
-                break
-        self._pen.note("worked", queue, open=counts["total"], done=counts["done"])
-        await self._read_ledger(queue)
-
-    async def _take_and_ack(self, queue: str, group: str) -> None:
-        async def take() -> list[Task]:
-            op = self._pen.invoke("take", queue, durable=True)
-            request = pb.TakeRequest(
-                group=group, max=PAGE, wait_seconds=0.2, session="last", stage=pb.STAGE_SYNCED
-            )
-            try:
-                return taken(op, await self.stub.Take(request, timeout=ANSWER_SECONDS))
-            except grpc.aio.AioRpcError as error:
-                op.end(type_of_call(error), error.code().name)
-                raise
-
-        async def ack() -> None:
-            op = self._pen.invoke("ack", queue, tasks=[t for t, _ in tasks], attempts=[a for _, a in tasks])
-            try:
-                op.ok(refused=refused(await self.stub.ChangeTasks(request, timeout=ANSWER_SECONDS)))
-            except grpc.aio.AioRpcError as error:
-                op.end(type_of_call(error), error.code().name)
-                raise
-
-        tasks = await self.answered(take)
-        if tasks:
-            request = changing(group, "ack", tasks, "last")
-            await self.answered(ack)
-
-    async def _read_ledger(self, queue: str) -> None:
-        """The rows of the queue's group that are about tasks."""
-
-        async def read() -> list[dict[str, Any]]:
-            found = []
-            async for message in self.stub.Read(
-                pb.ReadRequest(queue=f"{queue}~{GROUP}"), timeout=ANSWER_SECONDS
-            ):
-                found += [orjson.loads(element.value) for element in message.elements.elements]
-            return [row for row in found if row["event"] in TASK_EVENTS]
-
-        op = self._pen.invoke("ledger", queue)
-        rows = await self.answered(read)
-        op.ok(
-            tasks=[row["task"] for row in rows], counts=[row["count"] for row in rows],
-            events=[row["event"] for row in rows], attempts=[row["attempt"] for row in rows],
-        )  # fmt: skip
 
     async def whole(self, f: str, queue: str, **fields: Any) -> None:
         """Every element of a queue, and every range that is said to be damaged."""
@@ -231,7 +173,7 @@ class Reader:
             return
         position, step, tries = 0, 0, READ_TRIES
         while position + step < end:
-            op = self._pen.invoke(f, queue, **fields)
+            op = self.pen.invoke(f, queue, **fields)
             found: list[Any] = []
             start = position + step
             failed: grpc.aio.AioRpcError | None = None
@@ -260,7 +202,7 @@ class Reader:
         end = 0
         try:
             end = (await self.stub.GetQueue(pb.GetQueueRequest(name=queue))).queue.next_offset
-            request = pb.PushRequest(queue=queue, elements=pb.Elements(elements=[_element(0)]))
+            request = pb.PushRequest(queue=queue, elements=pb.Elements(elements=[_element(queue, 0)]))
             await self.stub.Push(request, timeout=ANSWER_SECONDS)
         except grpc.aio.AioRpcError as error:
             if error.code() is _LOSS:
@@ -271,10 +213,10 @@ class Reader:
     ) -> None:  # fmt: skip
         if error is not None and error.code() is not _LOSS:
             raise error
-        op = self._pen.invoke(f, queue, position=start, next=end, **fields)
+        op = self.pen.invoke(f, queue, position=start, next=end, **fields)
         why = "" if error is None else (error.details() or "")[:200]
         op.end("fail", "DATA_LOSS", loss=True, why=why)
 
 
-def _element(number: int) -> pb.Element:
-    return pb.Element(value=make_value(number, 50))
+def _element(queue: str, number: int) -> pb.Element:
+    return pb.Element(value=make_value(number, 50), key=key_of(number) if queue == KEYED else None)

@@ -33,10 +33,11 @@ from tests.faults.moving import Mover
 from tests.faults.nemeses.all import NEMESES
 from tests.faults.nemeses.nemesis import Harm
 from tests.faults.nemeses.power import cut
-from tests.faults.plan import QUEUES, READS, Plan, workers
+from tests.faults.plan import GROUPS, QUEUES, READS, Plan, workers
 from tests.faults.reading import Reader
 from tests.faults.report import Report, report
 from tests.faults.schedule import QUIET, Period
+from tests.faults.working import LastWorker
 from tests.servers.s3 import S3Server
 from tests.servers.waiting import wait_until
 
@@ -44,13 +45,13 @@ RUNNER, FINAL, TWIN = 900, 901, 902  # process ids of the run itself
 REVIVE_SECONDS = (15.0, 60.0)  # alone, and among others: with a busy machine they may believe each other dead
 # With a mistake in the server perhaps nothing goes on for ever, which is then what was to be shown.
 PROGRESS_SECONDS = (15.0, 3.0)  # that clients get to go on, without and with a mistake
-MISTAKEN_SECONDS = 6.0  # that a queue of a server with a mistake gets
-WORK_SECONDS = 30.0  # that the last worker waits for another task to be done
+MISTAKEN_SECONDS = 3.0  # that a queue of a server with a mistake gets
+WORK_SECONDS = 60.0  # that the last worker waits for another task to be done
 _PAUSE = threading.Event()
 
 
-def _grown(path: Path) -> bool:
-    return path.exists() and path.stat().st_size > 2_000
+def _grown(path: Path, client: subprocess.Popen[bytes]) -> bool:
+    return client.poll() is not None or (path.exists() and path.stat().st_size > 2_000)
 
 
 def _acknowledged(path: Path, since: int) -> int:
@@ -85,7 +86,10 @@ class Run:
         plan = self.plan
         with self._building.cluster(self._history) as cluster:
             subs = [
-                f"{queue}/w{n}" for some in workers(plan.clients) for kind, n, queue in some if kind in READS
+                f"{queue}/w{n}"
+                for some in workers(plan.clients)
+                for kind, n, queue, _ in some
+                if kind in READS
             ]
             with cluster.supervised():
                 asyncio.run(self._prepare(cluster, subs))
@@ -110,23 +114,24 @@ class Run:
 
     async def _prepare(self, cluster: Cluster, subs: Sequence[str]) -> None:
         async with Reader(cluster.direct, self.pen(RUNNER)) as reader:
-            await reader.prepare(QUEUES, list(subs))
+            await reader.prepare(QUEUES, GROUPS, list(subs))
 
     @contextmanager
     def _clients(self, cluster: Cluster) -> Iterator[list[subprocess.Popen[bytes]]]:
         clients = []
         with (self.folder / "clients.log").open("wb") as log:
             for n, some in enumerate(workers(self.plan.clients)):
-                order = {"address": cluster.address, "folder": str(self._history), "name": f"client{n}",
-                         "seed": self.plan.seed, "workers": some}  # fmt: skip
+                order = {"address": cluster.address, "http": cluster.http, "folder": str(self._history),
+                         "name": f"client{n}", "seed": self.plan.seed, "workers": some}  # fmt: skip
                 command = [sys.executable, "-m", "tests.faults.clients", orjson.dumps(order).decode()]
                 clients.append(
                     subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT)
                 )
         try:
-            for n in range(len(clients)):
+            for n, client in enumerate(clients):
                 path = self._history / f"client{n}{SUFFIX}"
-                wait_until(partial(_grown, path), f"{path} grows", 120)
+                wait_until(partial(_grown, path, client), f"{path} grows", 120)
+                assert client.poll() is None, f"a client ended: see {self.folder}/clients.log"
             yield clients
             for client in clients:
                 if client.stdin:
@@ -184,7 +189,10 @@ class Run:
         seconds = REVIVE_SECONDS[len(cluster.nodes) > 1] if self.plan.bug is None else MISTAKEN_SECONDS
         for n, node in enumerate(cluster.nodes):  # any of them answers
             async with Reader(node.listens, self.pen(RUNNER + 10 + n)) as reader:
-                alive += [await reader.push(queue, seconds=seconds) for queue in QUEUES]
+                for queue in QUEUES:
+                    # A worker that buried all tasks that a group may have could not revive them: its server was killed
+                    await reader.kick(f"{queue}/{GROUPS[queue][0]}")
+                    alive.append(await reader.push(queue, seconds=seconds))
         return all(alive)
 
     def _restart(self, cluster: Cluster) -> None:
@@ -197,7 +205,10 @@ class Run:
         async with Reader(cluster.direct, self.pen(FINAL)) as reader:
             for queue in QUEUES:
                 await reader.whole("final", queue)
-                await reader.work_off(queue, self._work_seconds)
+            last = [LastWorker(reader, queue, GROUPS[queue][0]) for queue in QUEUES]
+            await asyncio.gather(
+                *(worker.work_off(self._work_seconds) for worker in last)
+            )  # they share commits
             for sub in subs:
                 await reader.drain(sub)
             for queue in QUEUES:

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from coldstore.shared.chance import SeededChance
+from tests.faults.table import STATES
 
 Event = dict[str, Any]
 SUBS = ("popper", "shy", "streamer", "seeker")
@@ -28,7 +29,15 @@ class _Queue:
     attempts: dict[int, int] = field(default_factory=dict)  # of tasks that were taken
     until: dict[int, int] = field(default_factory=dict)  # of delayed tasks: when they are ready
     done: set[int] = field(default_factory=set)
-    ledger: list[tuple[int, int, str, int]] = field(default_factory=list)  # task, count, event, attempt
+    taken: set[int] = field(default_factory=set)
+    ledger: list[tuple[int, int, str, int, int]] = field(
+        default_factory=list
+    )  # task, count, event, attempt, state
+
+    def write(self, task: int, event: str, state: str) -> None:
+        """A row of the ledger."""
+        self.ledger.append((task, 1, event, self.attempts[task], STATES.index(state)))
+        (self.taken.add if state == "taken" else self.taken.discard)(task)
 
     def ready(self, now: int, most: int) -> list[int]:
         """Tasks that may be handed out."""
@@ -153,8 +162,10 @@ class Perfect:
         begun = self._begin("take", queue, 10, durable=True)
         ids = queue.ready(self._time, most)
         for task in ids:
+            if task in queue.taken:
+                queue.write(task, "timeout", "ready")
             queue.attempts[task] = queue.attempts.get(task, 0) + 1
-            queue.ledger.append((task, 1, "take", queue.attempts[task]))
+            queue.write(task, "take", "taken")
         self._end(
             begun, "ok", position=ids[0] if ids else 0, tasks=ids, offsets=ids,
             attempts=[queue.attempts[task] for task in ids], values=[queue.log[task] for task in ids],
@@ -166,7 +177,7 @@ class Perfect:
         attempts = [queue.attempts[task] - late for task in ids]
         begun = self._begin(verb, queue, 10, tasks=ids, attempts=attempts, delay=delay)
         for task in () if late else ids:
-            queue.ledger.append((task, 1, verb, queue.attempts[task]))
+            queue.write(task, verb, "done" if verb == "ack" else "delayed")
             if verb == "ack":
                 queue.done.add(task)
             else:
@@ -191,8 +202,8 @@ class Perfect:
         while len(queue.done) < len(queue.log):
             self.change(queue, "ack", self.take(queue, 100))
         begun = self._begin("ledger", queue, 9)
-        tasks, counts, events, attempts = map(list, zip(*queue.ledger, strict=True))
-        self._end(begun, "ok", tasks=tasks, counts=counts, events=events, attempts=attempts)
+        tasks, counts, events, attempts, states = map(list, zip(*queue.ledger, strict=True))
+        self._end(begun, "ok", tasks=tasks, counts=counts, events=events, attempts=attempts, states=states)
         begun = self._begin("worked", queue, 9)
         self.events.pop()
         self._end(begun, "ok", open=0, done=len(queue.done))

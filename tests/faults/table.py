@@ -28,18 +28,22 @@ Bools = npt.NDArray[np.bool_]
 
 OFFSET_BITS = 40
 NONE = -1
+NOWHERE = 1 << 38  # in place of the offset of an element that is not in the log
 WITNESSED = ("sync", "begin", "end")  # by servers
-CHANGES = ("ack", "nack", "release", "bury", "kick")  # of tasks, by clients
+CHANGES = ("ack", "nack", "release", "touch", "bury", "kick")  # of tasks, by clients
+PUSHES = ("push", "complete")
+STATES = ("ready", "taken", "delayed", "buried", "done")  # of tasks
 F = {
     name: n
     for n, name in enumerate(
         ("push", "pop", "peek", "deliver", "confirm", "seek", "read", "final", "twin", "drained", "alive",
-         "take", *CHANGES, "ledger", "worked", "skewed", *WITNESSED)
+         "take", *CHANGES, "complete", "group", "ledger", "at", "worked", "skewed", *WITNESSED)
     )
 }  # fmt: skip
 TYPES = {"info": 0, "ok": 1, "fail": 2}
 _FIELDS = (
     "offset", "position", "next", "most", "epoch", "pipeline", "place", "session", "taken", "delay", "open", "done",
+    "keys", "until", "time",
 )  # fmt: skip
 _FLAGS = ("end", "back", "loss", "late", "durable")
 
@@ -67,6 +71,9 @@ class Rows:
     delay: Ints
     open: Ints
     done: Ints
+    keys: Ints
+    until: Ints
+    time: Ints
     end: Ints
     back: Ints
     loss: Ints
@@ -89,6 +96,8 @@ class Tasks:
     refused: Ints  # of a change: whether this task was not changed
     count: Ints  # of a ledger's row: so many tasks, from this one on
     event: Ints  # of a ledger's row: a number of EVENTS
+    state: Ints  # of a ledger's row, and of a task at a time: a number of STATES
+    time: Ints  # of a ledger's row, by the wall clock, in microseconds
 
     def of(self, table: Table, *names: str, kind: str = "ok") -> Ints:
         """The rows of these operations that ended so."""
@@ -126,8 +135,16 @@ class Table:
     def acked(self) -> tuple[Ints, Ints, Ints]:
         """Every acknowledged element: operation, place, value."""
         ok = (self.ops.type[self.pushed_op] == TYPES["ok"]).nonzero()[0]
-        op = self.pushed_op[ok]
-        return op, place(self.ops.queue[op], self.ops.offset[op] + self.pushed_at[ok]), self.pushed_value[ok]
+        op, values = self.pushed_op[ok], self.pushed_value[ok]
+        places = place(self.ops.queue[op], self.ops.offset[op] + self.pushed_at[ok])
+        untold = (
+            self.ops.offset[op] == NONE
+        )  # such an acknowledgement names no offset: the log says where it is
+        if untold.any():
+            found = self.offset_of(values[untold])
+            nowhere = place(self.ops.queue[op[untold]], np.full(len(found), NOWHERE))
+            places[untold] = np.where(found == NONE, nowhere, found)
+        return op, places, values
 
     @cached_property
     def final(self) -> tuple[Ints, Ints]:
@@ -230,7 +247,7 @@ class _Builder:
             columns[name].append(NONE if value is None else value)
         for name in _FLAGS:
             columns[name].append(1 if both.get(name) else 0)
-        if both["f"] == "push":
+        if both["f"] in PUSHES:
             self._extend(self.pushed, number, begun["values"])
         elif ended and ended["type"] == "ok" and (values := ended.get("values")):
             start = ended["position"]
@@ -248,6 +265,8 @@ class _Builder:
         columns["refused"].extend(int(task in refused) for task in ids)
         columns["count"].extend(both.get("counts") or [1] * len(ids))
         columns["event"].extend(map(EVENTS.index, both.get("events") or ["take"] * len(ids)))
+        columns["state"].extend(both.get("states") or [NONE] * len(ids))
+        columns["time"].extend(both.get("times") or [NONE] * len(ids))
 
     def _extend(self, arrays: Iterable[array[int]], op: int, *columns: Any) -> None:
         first, *others = arrays

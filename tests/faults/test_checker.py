@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,27 @@ from coldstore.shared.clock import SystemClock
 from coldstore.shared.errors import Exhausted, Unavailable
 from tests.faults.checker.judge import judge
 from tests.faults.history import Recorder, open_history, settled, type_of, type_of_error
-from tests.faults.spoiling import MUTATIONS, forget_a_delay, leave_a_task_open, report_damage
+from tests.faults.spoiling import MUTATIONS as LOG_MUTATIONS
+from tests.faults.spoiling import forget_a_delay, leave_a_task_open, report_damage
+from tests.faults.spoiling_work import GROUP_MUTATIONS
 from tests.faults.synthetic import Event, Perfect
+from tests.faults.synthetic_work import PerfectGroup
 from tests.faults.table import OFFSET_BITS, build, load
 from tests.faults.values import make_value, read_value
 
 SEEDS = range(6)
+MUTATIONS = [*LOG_MUTATIONS, *GROUP_MUTATIONS]
 
 
-def good(seed: int, operations: int = 400) -> list[Event]:
-    return copy.deepcopy(Perfect(seed).live(operations).finish())
+@cache
+def _good(seed: int) -> list[Event]:
+    events = Perfect(seed).live(400).finish()
+    return [*events, *PerfectGroup(events[-1]["t"]).live()]
+
+
+def good(seed: int) -> list[Event]:
+    """A history of one's own, to spoil."""
+    return copy.deepcopy(_good(seed))
 
 
 def flags(events: list[Event]) -> set[str]:
@@ -73,6 +85,16 @@ def test_tasks_are_judged_where_a_wall_clock_jumped_too() -> None:
     around = [{**jump, "op": 1, "t": first - 1}, {**jump, "op": 2, "t": last + 1}]
     assert flags([*events, *before]) == {"task-early", "task-stuck"}
     assert flags([*events, *around]) == {"task-stuck"}
+
+
+def test_a_take_that_a_takeover_may_undo_is_not_called_early() -> None:
+    events = good(0)
+    forget_a_delay(events)
+    assert flags(events) == {"task-early"}
+    for event in events:
+        if event["f"] == "take":
+            event["durable"] = False
+    assert flags(events) == set()
 
 
 # Cost: sorts and one pass, however long the history.

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.faults.bugs import BUGS
+from tests.faults.bugs import BUGS, RUNS
 from tests.faults.check import main as check
 from tests.faults.nemeses.all import NEMESES
 from tests.faults.plan import Plan
@@ -99,24 +99,32 @@ def test_nodes_die_stop_and_lose_each_other_and_nothing_is_lost(tmp_path: Path, 
 @SHIM
 @pytest.mark.timeout(LONG)
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[CLUSTER] if bug.nodes > 1 else []) for name, bug in BUGS.items()]
+    "names",
+    [
+        pytest.param(some, marks=[CLUSTER] if BUGS[some[0]].nodes > 1 else [], id="+".join(some))
+        for some in RUNS
+    ],
 )
-def test_a_mistake_in_the_engine_is_caught(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    bug = BUGS[name]
-    s3 = request.getfixturevalue("seaweed") if bug.cold == "s3" else None
-    reports = []
+def test_a_mistake_in_the_engine_is_caught(
+    names: tuple[str, ...], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    some = [BUGS[name] for name in names]
+    first = some[0]
+    s3 = request.getfixturevalue("seaweed") if first.cold == "s3" else None
+    wanted, reports = dict(zip(names, some, strict=True)), []
     for seed in range(3, 3 + TRIES):  # a fault has to come at the moment at which the mistake matters
         plan = Plan(
-            seed, bug.nemeses, 0.6, longest=1.0, bug=name, cold=bug.cold, clients=1,
-            progress=bug.progress, nodes=bug.nodes, lease=bug.lease,
+            seed, first.nemeses, first.seconds, longest=1.0, bug="+".join(wanted), cold=first.cold, clients=1,
+            progress=first.progress, nodes=first.nodes, lease=first.lease,
         )  # fmt: skip
         try:
             report = suffer(plan, tmp_path / str(seed), s3)
         except AssertionError as error:
-            if bug.refusal and bug.refusal in str(error):
+            if first.refusal and first.refusal in str(error):
                 return
             raise
-        if bug.properties & set(report.properties):
+        wanted = {name: bug for name, bug in wanted.items() if not bug.properties & set(report.properties)}
+        if not wanted:
             return
         reports.append(report.text())
-    pytest.fail("\n".join(reports))
+    pytest.fail(f"not caught: {', '.join(wanted)}\n" + "\n".join(reports))

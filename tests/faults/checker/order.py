@@ -6,7 +6,13 @@ import numpy as np
 
 from tests.faults.checker.finding import Finding, found
 from tests.faults.checker.zombies import may_be_stale
-from tests.faults.table import NONE, OFFSET_BITS, Ints, Table, place
+from tests.faults.table import NONE, OFFSET_BITS, Ints, Rows, Table, place
+
+
+def _told(ops: Rows) -> Ints:
+    """Pushes that were acknowledged with their offset."""
+    ok = ops.where("push")
+    return ok[ops.offset[ok] != NONE]
 
 
 class _Acked:
@@ -14,7 +20,7 @@ class _Acked:
 
     def __init__(self, table: Table) -> None:
         ops = table.ops
-        ok = ops.where("push")
+        ok = _told(ops)
         counts = np.bincount(table.pushed_op, minlength=len(ops.f))[ok]
         ends = place(ops.queue[ok], ops.offset[ok] + counts)
         order = np.lexsort((ops.t1[ok], ops.queue[ok]))
@@ -41,7 +47,7 @@ class _Acked:
 def nonmonotonic_send(table: Table) -> list[Finding]:
     """A push acknowledged before another is sent has the smaller offset."""
     ops = table.ops
-    ok = ops.where("push")
+    ok = _told(ops)
     mine = place(ops.queue[ok], ops.offset[ok])
     late = ok[_Acked(table).before(ops.queue[ok], ops.t0[ok]) > mine]
     return found(

@@ -16,12 +16,14 @@ from jjq.client.producer import AsyncProducer
 from jjq.client.push_future import Pushed
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.status import error_in
+from tests.faults.clients.doors import CallFailed
 from tests.faults.clients.worker import CALL_SECONDS, SIZES, STEP_SECONDS, Worker
 from tests.faults.history import Operation, Type, settled, type_of_call, type_of_error
 from tests.faults.values import make_value
 
 PATIENCE_SECONDS = 20.0
 WINDOW = 16
+ROOM_SECONDS = 0.5  # that a push waits where a group is full
 
 
 class PlainPusher(Worker):
@@ -30,8 +32,10 @@ class PlainPusher(Worker):
     async def once(self) -> None:
         numbers = self.numbers(1 + self.dice(4))
         op = self.pen.invoke("push", self.queue, values=numbers)
-        request = pb.PushRequest(queue=self.queue, elements=self.elements(numbers))
-        reply = await self.call(op, self.stub.Push, request)
+        request = pb.PushRequest(
+            queue=self.queue, elements=self.elements(numbers), timeout_seconds=ROOM_SECONDS
+        )
+        reply = await self.call(op, "Push", request)
         if reply is not None:
             op.ok(offset=reply.receipt.first_offset)
             await self.pause(STEP_SECONDS)
@@ -60,12 +64,11 @@ class OncePusher(Worker):
         code = ""
         while len(attempts) < 1 + PATIENCE_SECONDS / CALL_SECONDS:
             try:
-                reply = await self.stub.Push(request, timeout=CALL_SECONDS)
-            except grpc.aio.AioRpcError as error:
-                attempts.append(type_of_call(error))
-                code = error.code().name
-                self.failed(error)
-                if attempts[-1] == "fail" and error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED:
+                reply = await self.ask("Push", request)
+            except CallFailed as error:
+                attempts.append(error.type)
+                code = error.code
+                if error.type == "fail" and not error.away and code != "RESOURCE_EXHAUSTED":
                     break
                 await self.pause(0.3)
                 continue
@@ -122,7 +125,7 @@ class StreamPusher(Worker):
             await self._exchange(call)
             self._failures = 0
         except grpc.aio.AioRpcError as error:
-            self.failed(error)
+            self.failed(away=error.code() is grpc.StatusCode.UNAVAILABLE)
             self._note(type_of_call(error))
             await self._lose(error.code().name)
         except (asyncio.InvalidStateError, grpc.aio.UsageError):

@@ -30,7 +30,7 @@ class Popper(Worker):
         request = pb.PopRequest(subscriber=self.sub, max=most, wait_seconds=0.1)
         if patient:
             request.position = self._known or 0
-        reply = await self.repeat(op, self.stub.Pop, request, 6 if patient else 1)
+        reply = await self.repeat(op, "Pop", request, 6 if patient else 1)
         if reply is not None:
             op.ok(position=reply.position, next=reply.next, **seen(reply.elements.elements, reply.position))
         self._known = None if reply is None else reply.next
@@ -93,7 +93,7 @@ class Peeker(Worker):
     """Looks twice, then pops: what it saw must be what it gets."""
 
     async def once(self) -> None:
-        for method, f in ((self.stub.Peek, "peek"), (self.stub.Peek, "peek"), (self.stub.Pop, "pop")):
+        for method, f in (("Peek", "peek"), ("Peek", "peek"), ("Pop", "pop")):
             most = 1 + self.dice(20)
             kind = pb.PopRequest if f == "pop" else pb.PeekRequest
             op = self.pen.invoke(f, self.queue, sub=self.sub, most=most)
@@ -110,14 +110,12 @@ class Seeker(Worker):
     async def once(self) -> None:
         start = ("beginning", "end", f"last:{self.dice(200)}", f"offset:{self.dice(2_000)}")[self.dice(4)]
         op = self.pen.invoke("seek", self.queue, sub=self.sub, to=start)
-        reply = await self.call(
-            op, self.stub.Seek, pb.SeekRequest(subscriber=self.sub, start=start, clamp=True)
-        )
+        reply = await self.call(op, "Seek", pb.SeekRequest(subscriber=self.sub, start=start, clamp=True))
         if reply is not None:
             op.ok(position=reply.subscriber.offset)
         for _ in range(3):
             op = self.pen.invoke("pop", self.queue, sub=self.sub, most=15)
-            reply = await self.call(op, self.stub.Pop, pb.PopRequest(subscriber=self.sub, max=15))
+            reply = await self.call(op, "Pop", pb.PopRequest(subscriber=self.sub, max=15))
             if reply is not None:
                 fields = seen(reply.elements.elements, reply.position)
                 op.ok(position=reply.position, next=reply.next, **fields)
@@ -140,7 +138,7 @@ class Replayer(Worker):
                     position, end = message.start_offset, message.end_offset
                 found.extend(message.elements.elements)
         except grpc.aio.AioRpcError as error:
-            self.failed(error)
+            self.failed(away=error.code() is grpc.StatusCode.UNAVAILABLE)
             op.end(type_of_call(error), error.code().name)
         else:
             op.ok(position=position, next=end, end=True, **seen(found, position))

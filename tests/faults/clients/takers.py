@@ -1,4 +1,4 @@
-"""Workers of a group: they take, and ack, nack, release, bury, kick or forget what they took."""
+"""Workers of a group: they take, and ack, nack, release, touch, bury, kick, complete or forget what they took."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ GROUP = "work"  # of every queue
 TTR_SECONDS = 0.5  # that a task may be held: a worker that forgets one gets it back soon
 ACK_TRIES = 6
 DELAYS = (None, 0.1, 0.5)
+TOUCH_SECONDS = 0.2
 
 Task = tuple[int, int]  # id and attempt
 
@@ -41,7 +42,10 @@ class Taker(Worker):
             await self._change("ack", tasks)
             return
         self._batches += 1
-        fate = self.dice(10) if self._batches > 1 else 9  # so that every run has one that is forgotten
+        fate = self.dice(12) if self._batches > 1 else 9  # so that every run has one that is forgotten
+        await self._decide(fate, tasks)
+
+    async def _decide(self, fate: int, tasks: list[Task]) -> None:
         if fate < 6:
             await self._change("ack", tasks)
         elif fate == 6:
@@ -51,8 +55,13 @@ class Taker(Worker):
         elif fate == 8:
             await self._change("bury", tasks)
             await self._change("kick", tasks)
-        else:
+        elif fate == 9:
             self._left = tasks
+        elif fate == 10:
+            await self._change("touch", tasks, seconds=TOUCH_SECONDS)
+            await self._change("ack", tasks)
+        else:
+            await self._complete(tasks)
 
     async def _take(self) -> list[Task]:
         durable = self.dice(2) == 0 or bool(self._left)
@@ -61,20 +70,43 @@ class Taker(Worker):
             group=self.group, max=1 + self.dice(20), wait_seconds=0.1, session=f"w{self.number}",
             stage=pb.STAGE_SYNCED if durable else pb.STAGE_READY,
         )  # fmt: skip
-        reply = await self.call(op, self.stub.Take, request)
+        reply = await self.call(op, "Take", request)
         return [] if reply is None else taken(op, reply)
 
-    async def _change(self, verb: str, tasks: list[Task], delay: float | None = None) -> None:
+    async def _change(
+        self, verb: str, tasks: list[Task], delay: float | None = None, seconds: float | None = None
+    ) -> None:
         """An ack is repeated until its outcome is known; the others are tried once."""
         request = changing(self.group, verb, tasks, f"w{self.number}")
-        fields: dict[str, Any] = {"tasks": [id for id, _ in tasks], "attempts": [a for _, a in tasks]}
+        fields = _named(tasks)
         if delay is not None:
             request.delay = delay
             fields["delay"] = round(delay * 1e9)
+        if seconds is not None:
+            request.seconds = seconds
         op = self.pen.invoke(verb, self.queue, **fields)
-        reply = await self.repeat(op, self.stub.ChangeTasks, request, ACK_TRIES if verb == "ack" else 1)
+        reply = await self.repeat(op, "ChangeTasks", request, ACK_TRIES if verb == "ack" else 1)
         if reply is not None:
             op.ok(refused=refused(reply))
+
+    async def _complete(self, tasks: list[Task]) -> None:
+        """Ack, and push to the same queue, which is therefore of the same node: both, or neither."""
+        numbers = self.numbers(1)
+        op = self.pen.invoke("complete", self.queue, values=numbers, **_named(tasks))
+        push = pb.PushRequest(queue=self.queue, elements=self.elements(numbers))
+        change = changing(self.group, "ack", tasks, f"w{self.number}")
+        request = pb.CompleteTasksRequest(change=change, pushes=[push])
+        reply = await self.call(op, "CompleteTasks", request)
+        if reply is None:
+            return
+        if reply.outcomes.errors:
+            op.end("fail", "REFUSED")
+        else:
+            op.ok(offset=reply.receipts[0].first_offset, refused=[])
+
+
+def _named(tasks: list[Task]) -> dict[str, Any]:
+    return {"tasks": [id for id, _ in tasks], "attempts": [attempt for _, attempt in tasks]}
 
 
 def taken(op: Operation, reply: pb.TakeResponse) -> list[Task]:

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import grpc
-
 from coldstore.shared.chance import Chance
 from jjq.v1 import jjq_pb2 as pb
-from jjq.v1 import jjq_pb2_grpc
-from tests.faults.history import Operation, Recorder, Type, settled, type_of_call
+from tests.faults.clients.doors import CallFailed, Door, GrpcDoor, SocketDoor
+from tests.faults.clients.http_door import HttpDoor
+from tests.faults.history import Operation, Recorder, Type, settled
 from tests.faults.values import WORKER, make_value, read_value
 
 CALL_SECONDS = 3.0
 PAUSE_SECONDS = 0.05
 STEP_SECONDS = 0.005  # between two pushes: faults need time to happen, not a machine that is worn out
+AWAY_SECONDS = 0.2  # between two questions to a server that is not there
 AWAY_MOST = 3
 SIZES = (20, 60, 200, 1_000, 6_000)
-OPTIONS = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200),
-           ("grpc.min_reconnect_backoff_ms", 1_000), ("grpc.use_local_subchannel_pool", 1)]  # fmt: skip
+KEYS = 4  # of elements that have one
+KEYED = "keyed"  # the queue of those
+_DOORS: dict[str, Callable[[str], Door]] = {"http": HttpDoor, "socket": SocketDoor}
 
 
 @dataclass
@@ -34,30 +35,41 @@ class Worker:
     pen: Recorder
     chance: Chance
     stop: asyncio.Event
+    door: str = "grpc"  # or another one of _DOORS, for single calls; connect: that of `priority`
+    http: str = ""  # the addresses for those, in the same order
 
     def __post_init__(self) -> None:
         self._made = 0
-        addresses = self.address.split(",")
-        channels = [grpc.aio.insecure_channel(address, OPTIONS) for address in addresses]
-        self._stubs: list[Any] = [jjq_pb2_grpc.JjqStub(channel) for channel in channels]
-        self._at = self.number % len(addresses)
+        self._grpc = [GrpcDoor(address) for address in self.address.split(",")]
+        self._doors: Sequence[Door] = self._grpc
+        if self.door in _DOORS:
+            self._doors = [_DOORS[self.door](address) for address in self.http.split(",")]
+        self._at = self.number % len(self._grpc)
         self._away = 0  # how often in a row the server did not answer
 
     @property
     def stub(self) -> Any:
-        """The server that is asked at present."""
-        return self._stubs[self._at]
+        """The server that is asked at present, over gRPC, for streams."""
+        return self._grpc[self._at].stub
 
     @property
     def fate(self) -> dict[str, bool]:
         """For the line that ends an operation of unknown outcome: the next one may go to another server."""
-        return {"late": True} if len(self._stubs) > 1 else {}
+        return {"late": True} if len(self._grpc) > 1 else {}
 
-    def failed(self, error: grpc.aio.AioRpcError) -> None:
+    def failed(self, *, away: bool) -> None:
         """Go on at the next server if this one is not there."""
-        self._away = self._away + 1 if error.code() is grpc.StatusCode.UNAVAILABLE else 0
+        self._away = self._away + 1 if away else 0
         if self._away >= AWAY_MOST:
-            self._at, self._away = (self._at + 1) % len(self._stubs), 0
+            self._at, self._away = (self._at + 1) % len(self._grpc), 0
+
+    async def ask(self, method: str, request: Any, seconds: float = CALL_SECONDS) -> Any:
+        """One attempt at the server that is asked at present."""
+        try:
+            return await self._doors[self._at].ask(method, request, seconds)
+        except CallFailed as error:
+            self.failed(away=error.away)
+            raise
 
     @property
     def sub(self) -> str:
@@ -74,9 +86,11 @@ class Worker:
         return list(range(first, first + count))
 
     def elements(self, numbers: Sequence[int]) -> pb.Elements:
-        return pb.Elements(
-            elements=[pb.Element(value=make_value(n, SIZES[self.dice(len(SIZES))])) for n in numbers]
-        )
+        made = [pb.Element(value=make_value(n, SIZES[self.dice(len(SIZES))])) for n in numbers]
+        if self.queue == KEYED:
+            for number, element in zip(numbers, made, strict=True):
+                element.key = key_of(number)
+        return pb.Elements(elements=made)
 
     async def pause(self, seconds: float = PAUSE_SECONDS) -> None:
         await asyncio.sleep(seconds)
@@ -90,33 +104,36 @@ class Worker:
         """One step."""
         raise NotImplementedError
 
-    async def call(self, op: Operation, method: Any, request: Any, seconds: float = CALL_SECONDS) -> Any:
+    async def call(self, op: Operation, method: str, request: Any, seconds: float = CALL_SECONDS) -> Any:
         """The reply to one attempt; None if there is none, and then the operation has been ended."""
         try:
-            return await method(request, timeout=seconds)
-        except grpc.aio.AioRpcError as error:
-            self.failed(error)
-            op.end(type_of_call(error), error.code().name, why=(error.details() or "")[:200], **self.fate)
-            await self.pause()
+            return await self.ask(method, request, seconds)
+        except CallFailed as error:
+            op.end(error.type, error.code, why=error.why, **self.fate)
+            await self.pause(AWAY_SECONDS if error.away else PAUSE_SECONDS)
             return None
 
-    async def repeat(self, op: Operation, method: Any, request: Any, tries: int) -> Any:
+    async def repeat(self, op: Operation, method: str, request: Any, tries: int) -> Any:
         """The reply to one of so many attempts, which a refusal ends; None if there is none, as of `call`."""
         attempts: list[Type] = []
         code = ""
         while len(attempts) < tries:
             try:
-                return await method(request, timeout=CALL_SECONDS)
-            except grpc.aio.AioRpcError as error:
-                attempts.append(type_of_call(error))
-                code = error.code().name
-                self.failed(error)
-                if attempts[-1] == "fail":
+                return await self.ask(method, request)
+            except CallFailed as error:
+                attempts.append(error.type)
+                code = error.code
+                if error.type == "fail" and not error.away:
                     break
-                await self.pause(0.2)
+                await self.pause(AWAY_SECONDS)
         op.end(settled(attempts), code, **self.fate)
         await self.pause()
         return None
+
+
+def key_of(number: int) -> bytes:
+    """The key of a value of the queue with keys."""
+    return b"k%d" % (number % KEYS)
 
 
 def seen(elements: Sequence[Any], position: int) -> dict[str, Any]:

@@ -37,11 +37,11 @@ NEMESES: dict[str, Nemesis] = {
 }
 
 
-def fits(kind: str, *, shim: bool, s3: bool, nodes: int) -> bool:
+def fits(kind: str, *, shim: bool, s3: bool, nodes: int, journal: str = "s3") -> bool:
     """Whether a nemesis has something to harm. A skewed clock and signed requests do not go together."""
     nemesis = NEMESES[kind]
     if nodes > 1:
-        return not (nemesis.shim or nemesis.alone)
+        return not (nemesis.shim or nemesis.alone or (nemesis.taken and journal == "disk"))
     return (
         not nemesis.nodes
         and (shim or not nemesis.shim)

@@ -46,5 +46,5 @@ def _killed(harm: Harm) -> None:
 
 MOVING = (
     Nemesis("move", _move, nodes=True),
-    Nemesis("move-kill", _kill_mover, _killed, nodes=True),
+    Nemesis("move-kill", _kill_mover, _killed, nodes=True, taken=True),
 )

@@ -55,3 +55,4 @@ class Nemesis:
     s3: bool = False  # needs object storage
     nodes: bool = False  # needs several nodes
     alone: bool = False  # makes sense for one node only
+    taken: bool = False  # waits until others take over, which needs journals on object storage

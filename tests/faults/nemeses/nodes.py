@@ -168,11 +168,11 @@ def _roll(harm: Harm) -> None:
 
 
 NODES = (
-    Nemesis("node-kill", _kill, _killed, nodes=True),
+    Nemesis("node-kill", _kill, _killed, nodes=True, taken=True),
     Nemesis("node-race", _race, nodes=True),
-    Nemesis("node-pause", _pause, _resume, nodes=True),
-    Nemesis("node-cut-off", _cut_off, _reconnect, s3=True, nodes=True),
-    Nemesis("node-unheard", _lose_beats, _reconnect, s3=True, nodes=True),
-    Nemesis("node-ended-early", _end_early, _reconnect, s3=True, nodes=True),
+    Nemesis("node-pause", _pause, _resume, nodes=True, taken=True),
+    Nemesis("node-cut-off", _cut_off, _reconnect, s3=True, nodes=True, taken=True),
+    Nemesis("node-unheard", _lose_beats, _reconnect, s3=True, nodes=True, taken=True),
+    Nemesis("node-ended-early", _end_early, _reconnect, s3=True, nodes=True, taken=True),
     Nemesis("node-roll", _roll, nodes=True),
 )

@@ -6,7 +6,9 @@ import asyncio
 
 import pytest
 
-from coldstore.shared.errors import Exhausted
+from coldstore.shared.batch import payload
+from coldstore.shared.errors import Exhausted, InvalidInput
+from coldstore.shared.push import Push
 from hotstore.groups.group import GroupState
 from hotstore.queue.queue import HotQueue
 from tests.hotstore.kit import World, turns
@@ -33,6 +35,16 @@ async def test_a_wait_that_ends_just_when_there_is_room_ends_as_it_was_told(worl
     (await world.engine.work.group("q/g")).wake_pushes()
     with pytest.raises(asyncio.CancelledError):
         await waiting
+
+
+async def test_a_push_that_is_refused_for_what_it_says_takes_no_room(world: World) -> None:
+    await world.store.create_queue("j", content="json")
+    await create(world.store, "j/g", driver="limfifottl", capacity=1)
+    for _ in range(2):
+        with pytest.raises(InvalidInput, match="JSON"):
+            await world.store.append(Push("j", payload("json", ["{"])))
+    await world.store.append(Push("j", payload("json", ["{}"])))
+    assert await states(world.store, "j/g") == {"ready": 1}
 
 
 async def test_all_pushes_wait_while_a_group_is_loaded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

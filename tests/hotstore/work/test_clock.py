@@ -29,6 +29,17 @@ def test_a_steady_clock_goes_on_and_says_how_far_the_wall_clock_is_ahead() -> No
     assert steady.measure() == 4_000 + 0
 
 
+def test_a_stamp_that_was_made_before_the_process_stood_still_is_no_other_wall_clock() -> None:
+    clock = ManualClock()
+    steady = SteadyClock(clock)
+    stamp_us = clock.now_us()
+    clock.advance(2.0)  # paused between the stamp and the look at this clock
+    assert steady.shift_at(stamp_us) == 0
+    assert (
+        steady.shift_at(clock.now_us() + 3 * SECOND_US) == 3 * SECOND_US
+    )  # times wait for a clock that was set back
+
+
 def test_times_of_pushes_are_those_of_the_shift_that_they_were_made_with() -> None:
     pushes = PushTimes()
     second, hour = SECOND_US, 3_600 * SECOND_US

@@ -265,3 +265,16 @@ async def test_tasks_at_a_time_knows_the_delays_of_pushes(world: World) -> None:
     world.clock.advance(31)
     assert await at(61) == ["delayed", "ready", "ready", "ready"]
     assert await at(25) == ["ready", "delayed", "ready"]
+
+
+async def test_a_task_that_the_ledger_names_was_there_whatever_the_time_of_its_element(world: World) -> None:
+    store = world.store
+    await create(store)
+    world.clock.jump(3_600.0)
+    await put(store, b"0")  # of this queue; no row of the ledger has such a time yet
+    world.clock.jump(-3_600.0)
+    await put(store, b"1")  # times of elements do not go back
+    world.clock.advance(1)
+    assert await take(store, 2, stage="synced") == [(0, 1), (1, 1)]
+    at_us = (await world.engine.work.group("q/g")).ledger.last_us
+    assert (await store.tasks_at("q/g", at_us)).column("state").to_pylist() == ["taken", "taken"]
