@@ -28,7 +28,7 @@ def main() -> int:
     missed = False
     for name in asked.suite or suites:
         rows: list[Row] = suites[name].run(asked.quick)
-        Console().print(_table(name, rows))
+        Console().print(table(name, rows))
         missed |= any(row.ok is False for row in rows)
     return 1 if missed else 0
 
@@ -41,7 +41,7 @@ def _suites() -> Iterator[tuple[str, ModuleType]]:
                 yield found.name, module
 
 
-def _table(name: str, rows: list[Row]) -> Table:
+def table(name: str, rows: list[Row]) -> Table:
     table = Table(title=name, title_justify="left")
     table.add_column("measure")
     table.add_column("value", justify="right")

@@ -4,22 +4,29 @@ and workers over the network, beside the peers (bench/groups).
 The targets are those of an idle machine. tarantool/queue in process, with an fsync for each commit, takes and acks
 20,600 tasks a second with 64 callers; without a disk, 30,000 keys take it 0.26 s to put and 2.1 s to take and ack.
 Garbage is collected as seldom as in a server.
+
+All of it takes some minutes; `python -m bench.work ROW…` measures some rows only.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import gc
 import shutil
+import sys
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import duckdb
+from rich.console import Console
 
+from bench.__main__ import table
 from bench.groups.network import network_rows
 from bench.hotstore import open_in
 from bench.row import Row, at_least, at_most
@@ -38,15 +45,31 @@ _VALUE = b"x" * 100
 _ROOMY = HotSettings(unsealed_bytes_max=4 * GIB, journal_bytes_max=16 * GIB)
 
 
-def run(quick: bool) -> list[Row]:
-    """All rows of worker groups."""
+def run(quick: bool, only: Collection[str] = ()) -> list[Row]:
+    """All rows of worker groups, or some."""
     share = 10 if quick else 1
     rows: list[Row] = []
     with frozen():
-        for measure in (_calls, _batches, _keys, _busy_keys, _backlog, _taken, _delayed, _recovery, _ledger):
-            with tempfile.TemporaryDirectory(prefix="jjq-bench-") as folder:
-                rows += asyncio.run(measure(Path(folder), share))
-    return rows + network_rows(40_000 // share, 1 if quick else 2)
+        for name, measure in _MEASURES.items():
+            if not only or name in only:
+                with tempfile.TemporaryDirectory(prefix="jjq-bench-") as folder:
+                    rows += asyncio.run(measure(Path(folder), share))
+    if not only or _NETWORK in only:
+        rows += network_rows(40_000 // share, 1 if quick else 2)
+    return rows
+
+
+def main() -> int:
+    names = [*_MEASURES, _NETWORK]
+    parser = argparse.ArgumentParser(prog="python -m bench.work", description="Measure some rows of `work`.")
+    parser.add_argument("row", nargs="*", help=f"of {', '.join(names)}; all by default")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes")
+    asked = parser.parse_args()
+    if unknown := sorted(set(asked.row) - set(names)):
+        parser.error(f"no row {', '.join(unknown)}; there are {', '.join(names)}")
+    rows = run(asked.quick, asked.row)
+    Console().print(table("work", rows))
+    return 1 if any(row.ok is False for row in rows) else 0
 
 
 async def _open(root: Path, **settings: object) -> tuple[Engine, HotStore]:
@@ -272,3 +295,20 @@ async def _ledger(root: Path, share: int) -> list[Row]:
 
 def _files(queue: Path) -> list[Path]:
     return [*queue.glob("data/*"), *queue.glob("young/*")]
+
+
+_NETWORK = "network"
+_MEASURES: dict[str, Callable[[Path, int], Coroutine[Any, Any, list[Row]]]] = {
+    "calls": _calls,
+    "batches": _batches,
+    "keys": _keys,
+    "busy_keys": _busy_keys,
+    "backlog": _backlog,
+    "taken": _taken,
+    "delayed": _delayed,
+    "recovery": _recovery,
+    "ledger": _ledger,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

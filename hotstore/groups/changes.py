@@ -35,7 +35,7 @@ def check_change(change: TaskChange, uses: frozenset[str]) -> None:
         raise InvalidInput(f"{verb} needs the attempt of each task: give the tasks as take returned them")
     if attempts is not None and len(attempts) != len(ids):
         raise InvalidInput(f"{len(ids)} tasks but {len(attempts)} attempts: give one for each")
-    if any(type(task) is not int for task in ids):
+    if (len(ids) != 1 or type(ids[0]) is not int) and any(type(task) is not int for task in ids):
         raise InvalidInput("a task's id is a whole number, the offset of its element")
     if change.delay is not None:
         if verb not in ("nack", "release"):
@@ -104,6 +104,14 @@ class TaskChanges:
     def _ack_all(self) -> None:
         """The busiest verb: tasks that are held, in order, become one row."""
         group, change = self._group, self._change
+        if len(change.ids) == 1 and change.attempts is not None:
+            task, attempt = change.ids[0], change.attempts[0]
+            error = self._refusal(task, attempt, holder=True)
+            if error is None:
+                self._note_ack(task, task + 1, attempt)
+            else:
+                self._errors.append(error)
+            return
         tasks, holders = group.state.open, group.state.open.holders.pairs
         index, states, tries, holder = tasks.index, tasks.state, tasks.attempt, tasks.holder
         session = change.session

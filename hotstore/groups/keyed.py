@@ -46,8 +46,11 @@ class KeyedDriver:
         sub = self._keys.get(key)
         if sub is None:
             sub = self._keys[key] = _SubQueue()
-        for task in range(first, first + count):
-            heapq.heappush(sub.heap, (priority, task))
+        if count == 1:
+            heapq.heappush(sub.heap, (priority, first))
+        else:
+            for task in range(first, first + count):
+                heapq.heappush(sub.heap, (priority, task))
         self._offer(key, sub)
 
     def _offer(self, key: bytes | None, sub: _SubQueue) -> None:

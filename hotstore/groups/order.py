@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hotstore.groups.drivers import Driver, find_driver
+from hotstore.groups.drivers import KEY, Driver, find_driver
 from hotstore.groups.group import GroupState, state_counts
 from hotstore.groups.keyed import KeyedDriver, TaskRun
 from hotstore.groups.open_tasks import DELAYED, NAMES, READY, TAKEN
@@ -21,6 +21,7 @@ from hotstore.groups.task_set import TaskSet
 from hotstore.groups.timers import EXPIRE, LEASE, WAKE, PushTimes, Timers
 
 SECOND_US: Final = 1_000_000
+_KEYS: Final = frozenset({KEY})
 _GRAIN_US: Final = 1_000  # of deadlines: tasks that are taken at about the same time share a row and a timer
 
 
@@ -46,6 +47,7 @@ class TaskOrder:
         self.timers = Timers()
         self.sleeping = TaskSet()  # untouched tasks that are delayed
         self.kind = find_driver(state.settings.driver)
+        self._only_keys = self.kind.uses == _KEYS
         self.driver = self.kind.make(state.settings)
         self.listed: set[int] = set()  # open tasks that the driver has, ready or not any more
         self.now_us = now_us
@@ -76,14 +78,26 @@ class TaskOrder:
         settings = self.state.settings
         self.pushes.see(first, times, shift_us, self.now_us)
         self.pushes.forget(self.state.floor)
-        plain = facts is None and not settings.delay and settings.ttl is None
-        if plain:
+        plain = not settings.delay and settings.ttl is None
+        if plain and facts is None:
             self._ready_run(first, len(times))
+        elif plain and facts is not None and self._only_keys:
+            self._look_keys(first, facts)
         else:
             at = 0
             for at, end in _equal_runs(times, facts):
                 self._look_run(first + at, end - at, times[at], facts[at] if facts else None)
         self.scanned = first + len(times)
+
+    def _look_keys(self, first: int, facts: Sequence[TaskFacts | None]) -> None:
+        """As below, of elements that can say no more than their keys: all are ready."""
+        state, known, add = self.state, self.facts, self.driver.add
+        priority, all_untouched = state.settings.priority, first >= state.floor and not state.ahead.count
+        for task, said in enumerate(facts, first):
+            if all_untouched or state.is_untouched(task):
+                if said is not None:
+                    known[task] = said
+                add(task, 1, priority, None if said is None else said.key)
 
     def _look_run(self, first: int, count: int, stamp_us: int, facts: TaskFacts | None) -> None:
         """Tasks of one push that say the same; several only if they say nothing."""
@@ -207,6 +221,7 @@ class TaskOrder:
         self.facts = {task: facts for task, facts in self.facts.items() if task in state.open.index}
         self.timers, self.sleeping, self.listed = Timers(), TaskSet(), set()
         self.kind = find_driver(state.settings.driver)
+        self._only_keys = self.kind.uses == _KEYS
         old, self.driver = self.driver, self.kind.make(state.settings)
         if isinstance(old, KeyedDriver) and isinstance(self.driver, KeyedDriver):
             self.driver.inherit(old, self.now_us)
@@ -240,6 +255,8 @@ class TaskOrder:
 
     def choose(self, most: int, keys: Collection[bytes] | None) -> list[TaskRun]:
         """The next tasks, out of the driver. Whoever gets them takes them, or puts them back."""
+        if most == 1:
+            return self._choose_one(keys)
         found: list[TaskRun] = []
         while most > 0:
             runs = self.driver.take(most, keys, self.now_us, self._comes_out)
@@ -255,6 +272,15 @@ class TaskOrder:
                 found.append((first, count))
                 most -= count
         return found
+
+    def _choose_one(self, keys: Collection[bytes] | None) -> list[TaskRun]:
+        while runs := self.driver.take(1, keys, self.now_us, self._comes_out):
+            task = runs[0][0]
+            self.listed.discard(task)
+            if self.is_ready(task):
+                return runs
+            self.driver.free(task)
+        return []
 
     def is_ready(self, task: int) -> bool:
         """Whether a task can be taken, but for its key."""

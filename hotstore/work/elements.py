@@ -142,6 +142,9 @@ class TaskElements:
 
         Only a single element may be larger than a reply aims at: two such would not fit into one message.
         """
+        if len(runs) == 1 and runs[0][1] == 1 and not used:  # what a worker takes that wants one task
+            batch = self.reading.at_hand(self._queue, runs[0][0], 1, self, READ_BATCH_BYTES)
+            return None if batch is None else FetchedTasks(batch, list(runs), [])
         found: list[pa.RecordBatch] = []
         size = used
         several = used or len(runs) > 1
@@ -215,7 +218,9 @@ def facts_of(batch: pa.RecordBatch, uses: frozenset[str]) -> list[TaskFacts | No
     if not with_keys and not with_options:
         return None
     key_list: Iterable[bytes | None] = keys.to_pylist() if with_keys else [None] * rows
-    options = _options(headers) if with_options else [None] * rows
+    if not with_options:
+        return [None if key is None else TaskFacts(key) for key in key_list]
+    options = _options(headers)
     shared: dict[TaskOptions | None, TaskFacts | None] = {None: None}
     found = [
         shared.setdefault(said, TaskFacts(None, said or TaskOptions()))

@@ -231,7 +231,7 @@ class WorkVerbs:
             left = ends - self._clock.monotonic() if take.wait else 0.0
             if left <= 0 or not await group.wait_in_line(left):
                 return tasks
-            group = await self._desk.group(take.group)
+            group = self._desk.at_hand(take.group) or await self._desk.group(take.group)
 
     def _as_session(self, group: WorkGroup, take: Take, attached: bool) -> bool:
         """Whether the session that takes is attached. One that ended meanwhile is not served: nobody could ack."""

@@ -170,8 +170,12 @@ def check_push(queue: PushQueue, push: Push) -> PushEntry:
         raise InvalidInput(f"stage {stage!r} is not known: use one of {', '.join(STAGES)}")
     if producer is not None or sequence is not None:
         check_identity(producer, sequence)
-    value = None if push.objects else only_value(payload, queue.content)
-    if value is None:
+    lone = None if push.objects else _only_element(payload, queue.content)
+    value = _value_of(lone)
+    is_checked = value is not None or (
+        lone is not None and payload.get_total_buffer_size() <= ELEMENT_BYTES_MAX
+    )
+    if not is_checked:
         if queue.content == "ledger":
             raise InvalidInput(f"{queue.name} is the ledger of a group: only the group writes it")
         checked = check_columns(payload, queue.content)
@@ -184,7 +188,7 @@ def check_push(queue: PushQueue, push: Push) -> PushEntry:
     if expected_offset is not None and not 0 <= check_whole("expected_offset", expected_offset) <= OFFSET_MAX:
         raise InvalidInput(f"expected_offset must not be negative, not {expected_offset}")
     entry = PushEntry(queue, push, value)
-    if value is None:
+    if not is_checked:
         entry.options = check_options(entry.payload.column(2))
     return entry
 
@@ -195,22 +199,36 @@ def check_whole(what: str, number: int) -> int:
     return number
 
 
-def only_value(batch: pa.RecordBatch, content: Content) -> bytes | None:
-    """The value of a valid payload of one element of bytes without key and headers: a shorter way than `check_payload`.
+_Only = tuple[bool, pa.Array]  # whether the element has a key, and the column of its value
+
+
+def _only_element(batch: pa.RecordBatch, content: Content) -> _Only | None:
+    """Of a payload of one element of bytes without headers, valid but for its size: a shorter way than `check_payload`.
 
     None for everything else, valid or not: `check_payload` decides. After each sync of the disk the processor's caches
-    are cold, and a single push waits for every Arrow object that is created: here there are four, and the journal
-    writes the value that was found.
+    are cold, and a single push waits for every Arrow object that is created: here there are four.
     """
     if content != "bytes" or not isinstance(batch, pa.RecordBatch) or batch.num_rows != 1:
         return None
     if not batch.schema.equals(_BYTES_SCHEMA):
         return None
     key, values, headers = batch.column(0), batch.column(1), batch.column(2)
-    if not key.null_count or not headers.null_count:
+    if not headers.null_count or values.null_count:
         return None
-    value: bytes | None = values.to_pylist()[0]
-    return value if value is not None and len(value) <= ELEMENT_BYTES_MAX else None
+    return not key.null_count, values
+
+
+def _value_of(only: _Only | None) -> bytes | None:
+    """The value, which the journal writes as it is, unless there is a key, or it is too large."""
+    if only is None or only[0]:
+        return None
+    value: bytes = only[1].to_pylist()[0]
+    return value if len(value) <= ELEMENT_BYTES_MAX else None
+
+
+def only_value(batch: pa.RecordBatch, content: Content) -> bytes | None:
+    """The value of a valid payload of one element of bytes without key and headers."""
+    return _value_of(_only_element(batch, content))
 
 
 class JsonChecks:

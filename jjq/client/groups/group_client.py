@@ -195,18 +195,13 @@ class GroupClient(LargeClient):
         with one of these keys. `stage` is how durable the take is before it is answered: after a crash of the server
         a task that was taken `ready` is handed out again.
         """
-        take = Take(
-            group_id(group),
-            whole("max", max),
-            number("wait", wait),
-            "",
-            None if ttr is None else number("ttr", ttr),
-            None if keys is None else keys_of(keys),
-            arguments.stage(stage),
-            text("worker", worker),
-        )
-        taken = await self._work.take(take._replace(session=await self._session.id()))
-        return TaskBatch(taken, self._objects(queue_part(take.group)))
+        name, most, seconds = group_id(group), whole("max", max), number("wait", wait)
+        own_ttr = None if ttr is None else number("ttr", ttr)
+        some = None if keys is None else keys_of(keys)
+        durable, named = arguments.stage(stage), text("worker", worker)
+        session = await self._session.id()
+        taken = await self._work.take(Take(name, most, seconds, session, own_ttr, some, durable, named))
+        return TaskBatch(taken, self._objects(queue_part(name)))
 
     async def ack(self, group: Group, tasks: Tasks) -> None:
         """The tasks are done; durable when this returns."""

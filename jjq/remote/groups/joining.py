@@ -3,6 +3,8 @@
 A request costs as much as a hundred tasks. While one take of a group is under way, further ones that do not wait
 for a task gather, and then go as one take for all of them: each caller gets its share, the first one first. Acks of
 one group and session gather likewise. A caller that awaits each request before the next sees no difference.
+Where the last request was one of several callers, the next one waits until the event loop has come round: the answer to
+that request wakes all of them, and what they ask for next goes together, too.
 
 Tasks for a caller that has gone meanwhile are released at once. Two acks of the same task are never in one request: the
 second one has its own answer. If an error says that the input is wrong, each request is sent by itself, to find out
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
 from coldstore.shared.deadline import settle
@@ -28,10 +30,11 @@ Got = TypeVar("Got")
 class _Line(Generic[Asked, Got]):
     """Requests that may go as one."""
 
-    __slots__ = ("calls", "waiting")
+    __slots__ = ("calls", "soon", "waiting")
 
     def __init__(self) -> None:
         self.calls = 0  # on their way
+        self.soon = False  # those who wait go when the loop has come round
         self.waiting: deque[tuple[Asked, asyncio.Future[Got]]] = deque()
 
 
@@ -56,6 +59,7 @@ class RequestJoiner(Generic[Asked, Got]):
         self._share = share
         self._unheard = unheard
         self._lines: dict[Hashable, _Line[Asked, Got]] = {}
+        self._crowded = False  # the last request was one of several callers
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def ask(self, key: Hashable, asked: Asked) -> Got:
@@ -63,7 +67,11 @@ class RequestJoiner(Generic[Asked, Got]):
         line = self._lines.get(key)
         if line is None:
             line = self._lines[key] = _Line()
-        if line.calls >= JOIN_WORK_CALLS:
+        is_full = line.calls >= JOIN_WORK_CALLS
+        if is_full or self._crowded:
+            if not is_full and not line.soon:
+                line.soon = True
+                asyncio.get_running_loop().call_soon(self._go, key, line)
             reply: asyncio.Future[Got] = asyncio.get_running_loop().create_future()
             line.waiting.append((asked, reply))
             try:
@@ -80,13 +88,23 @@ class RequestJoiner(Generic[Asked, Got]):
 
     def _ended(self, key: Hashable, line: _Line[Asked, Got]) -> None:
         line.calls -= 1
+        self._send_next(key, line)
+
+    def _go(self, key: Hashable, line: _Line[Asked, Got]) -> None:
+        line.soon = False
+        if line.calls < JOIN_WORK_CALLS:
+            self._send_next(key, line)
+
+    def _send_next(self, key: Hashable, line: _Line[Asked, Got]) -> None:
+        """Send those who wait, as many as fit into one request."""
         joined = self._gather(line.waiting)
         if joined:
+            self._crowded = len(joined) > 1
             line.calls += 1
             task = asyncio.create_task(self._send_all(key, line, joined), name="jjq-join")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        elif not line.calls:
+        elif not line.calls and not line.soon:
             self._lines.pop(key, None)
 
     async def _send_all(self, key: Hashable, line: _Line[Asked, Got], joined: list[Any]) -> None:
@@ -143,12 +161,13 @@ class WorkJoiner:
         return await self._acks.ask((change.group, change.session), change)
 
     def _hand_out(self, joined: list[tuple[Take, asyncio.Future[TakenTasks]]], taken: TakenTasks) -> None:
-        at = 0
+        at, ids = 0, taken.ids
         for take, reply in joined:
             if not reply.done():
-                reply.set_result(_part(taken, at, at + take.max))
+                reply.set_result(_part(taken, ids, at, at + take.max))
                 at += take.max
-        self._give_back(joined[0][0], _part(taken, at, len(taken.attempts)))
+        if at < len(ids):
+            self._give_back(joined[0][0], _part(taken, ids, at, len(ids)))
 
     def _give_back(self, take: Take, taken: TakenTasks) -> None:
         """Nobody is there to have these tasks."""
@@ -164,14 +183,15 @@ class WorkJoiner:
             task.exception()  # then they come back by their ttr
 
 
-def _part(taken: TakenTasks, begin: int, end: int) -> TakenTasks:
-    end = min(end, len(taken.attempts))
-    count = max(0, end - begin)
+def _part(taken: TakenTasks, ids: Sequence[int], begin: int, end: int) -> TakenTasks:
+    """Some of the tasks. Their ids were read once for all: a column of Arrow costs as much for one as for a hundred."""
+    some = ids[begin:end]
     return TakenTasks(
-        taken.elements.slice(begin, count),
+        taken.elements.slice(begin, len(some)),
         taken.attempts[begin:end],
         taken.deadlines_us[begin:end],
         taken.priorities[begin:end],
+        some,
     )
 
 

@@ -142,3 +142,33 @@ async def test_any_other_error_is_told_to_all(error: Exception) -> None:
     server.gate.set()
     done = await asyncio.gather(*takes, return_exceptions=True)
     assert [(type(each), str(each)) for each in done] == [(type(error), str(error))] * 3
+
+
+async def test_after_a_crowd_the_first_one_does_not_go_alone() -> None:
+    server = Server()
+    takes = [asyncio.create_task(server.joiner.take(Take("q/g", session="me"))) for _ in range(4)]
+    await asyncio.sleep(0)
+    server.gate.set()
+    await asyncio.gather(*takes)
+    assert [take.max for take in server.takes] == [1, 3]
+    # When the same callers come again, they are one request
+    found = await asyncio.gather(*(server.joiner.take(Take("q/g", session="me")) for _ in range(4)))
+    assert [taken.ids for taken in found] == [[4], [5], [6], [7]]
+    assert [take.max for take in server.takes] == [1, 3, 4]
+    # And one that comes alone is served, and goes at once the next time
+    assert [(await server.joiner.take(Take("q/g", session="me"))).ids for _ in range(2)] == [[8], [9]]
+    assert not server.joiner._takes._lines
+
+
+async def test_who_waits_for_a_crowd_and_goes_away_asks_for_nothing() -> None:
+    server = Server()
+    server.gate.set()
+    server.joiner._takes._crowded = True
+    gone = asyncio.create_task(server.joiner.take(Take("q/g", session="me")))
+    await asyncio.sleep(0)
+    gone.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    assert not server.takes
+    assert (await server.joiner.take(Take("q/g", session="me"))).ids == [0]
+    assert not server.joiner._takes._lines
