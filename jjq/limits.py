@@ -51,7 +51,7 @@ COLLECT_AFTER: Final = (
     20,
     20,
 )  # new objects before a collection of garbage, and smaller ones before larger
-OUTGOING_BYTES_MAX: Final = 128 * MIB  # what clients have not read yet; see jjq/server/outgoing.py
+OUTGOING_BYTES_MAX: Final = 96 * MIB  # what clients have not read yet; see jjq/server/outgoing.py
 OUTGOING_BYTES_MIN: Final = 4 * MIB  # of that setting
 INCOMING_BYTES_MAX: Final = (
     32 * MIB

@@ -170,7 +170,7 @@ REQUESTS = {
         ),
         Request("http-lines", NDJSON, lambda s: b"1\n" * (int(FULL * s) // 2), door="http"),
         Request("http-empty-lines", NDJSON, lambda s: b"12\n\n" * (int(FULL * s) // 4), door="http"),
-        Request("http-tiny", NDJSON, lambda s: b"123\n" * int(TINY * s), refused=False, door="http"),
+        Request("http-tiny", NDJSON, lambda s: b"1\n" * int(TINY * s), refused=False, door="http"),
         Request("http-json", NDJSON, _json_text, refused=False, door="http", queue="json"),
         Request("http-document", "application/json", _document, refused=False, door="http"),
         Request("http-dictionary", ARROW, _dictionary_stream, door="http"),
