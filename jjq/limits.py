@@ -57,7 +57,7 @@ INCOMING_BYTES_MAX: Final = (
     32 * MIB
 )  # large messages of all connections that are received or worked on; see jjq/server/incoming.py
 RECEIVE_SECONDS: Final = 0.1  # one that was asked for and does not come is no longer counted, …
-HOLD_SECONDS: Final = 1.0  # … nor one that is worked on for so long: it waits for something else
+HOLD_SECONDS: Final = 2.0  # … nor one that is worked on for so long: it waits for something else
 DECODES_MAX: Final = 2  # large ones of them that are decoded at a time
 SENDERS_MAX: Final = 10_000  # connections of which is known what they sent of late
 SLOW_SECONDS: Final = 5.0  # a message that waited so long is not read: its stream may be closed

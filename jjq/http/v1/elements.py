@@ -166,7 +166,6 @@ async def _from_document(request: Request, content: Content) -> pa.RecordBatch:
         sent = await decode_json(raw, doc.NewElements)
         return batch_of(sent.elements, content)
     turns = request.backend.turns
-    await turns.pace.turn()
     batch = await turns.run(_in_steps(raw, content))
     if batch is None:  # something is wrong, or looks so: this finds out what, and where
         await turns.pace.turn()
@@ -178,6 +177,7 @@ async def _from_document(request: Request, content: Content) -> pa.RecordBatch:
 def _in_steps(raw: bytes, content: Content) -> Steps[pa.RecordBatch | None]:
     """The elements of a large document, some at a time: 1 MiB of small ones held up everybody for 0.3 s. None: it is
     not certain that all of the text is right."""
+    yield
     try:
         found = msgspec.json.decode(raw, type=_OpenDocument).elements
         begin = pa.py_buffer(raw).address
@@ -285,6 +285,8 @@ async def _from_lines(request: Request) -> pa.RecordBatch:
 
 def _lines_in(text: bytes) -> Steps[bytes]:
     """The lines with one break between them; empty lines are passed over."""
+    if len(text) > _STEP_BYTES:
+        yield
     if b"\r" in text or b"\n\n" in text:
         parts: list[bytes] = []
         at = 0
@@ -295,6 +297,7 @@ def _lines_in(text: bytes) -> Steps[bytes]:
             parts.append(_without_empty(text[at:end].replace(b"\r\n", b"\n")))
             at = end
         text = b"".join(parts)
+        yield
     text = text.strip(b"\n")
     breaks = int(np.count_nonzero(_are_breaks(text)))
     if breaks >= BATCH_ELEMENTS_MAX:
@@ -316,13 +319,15 @@ def _without_empty(text: bytes) -> bytes:
 
 
 def _batch_of_lines(text: bytes) -> Steps[pa.RecordBatch]:
+    if len(text) > _STEP_BYTES:
+        yield
     ends = np.flatnonzero(_are_breaks(text))
     lines = len(ends) + 1
-    yield
     offsets = np.empty(lines + 1, np.int32)
     offsets[0], offsets[-1] = 0, len(text) - lines + 1
     offsets[1:-1] = ends - np.arange(lines - 1)
-    yield
+    if len(text) > _STEP_BYTES:
+        yield
     data = pa.py_buffer(text.replace(b"\n", b""))
     values = pa.Array.from_buffers(pa.binary(), lines, [None, pa.py_buffer(offsets), data])
     return pa.RecordBatch.from_arrays([values], names=["value"])
