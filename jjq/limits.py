@@ -51,9 +51,13 @@ COLLECT_AFTER: Final = (
     20,
     20,
 )  # new objects before a collection of garbage, and smaller ones before larger
-OUTGOING_BYTES_MAX: Final = 128 * MIB  # what clients have not read yet; see jjq/server/outgoing.py
+OUTGOING_BYTES_MAX: Final = 96 * MIB  # what clients have not read yet; see jjq/server/outgoing.py
 OUTGOING_BYTES_MIN: Final = 4 * MIB  # of that setting
-INCOMING_BYTES_MAX: Final = 32 * MIB  # requests that wait to be decoded; see jjq/server/incoming.py
+INCOMING_BYTES_MAX: Final = (
+    32 * MIB
+)  # large messages of all connections that are received or worked on; see jjq/server/incoming.py
+RECEIVE_SECONDS: Final = 0.1  # one that was asked for and does not come is no longer counted, …
+HOLD_SECONDS: Final = 2.0  # … nor one that is worked on for so long: it waits for something else
 DECODES_MAX: Final = 2  # large ones of them that are decoded at a time
 SENDERS_MAX: Final = 10_000  # connections of which is known what they sent of late
 SLOW_SECONDS: Final = 5.0  # a message that waited so long is not read: its stream may be closed
@@ -90,7 +94,8 @@ STREAM_MESSAGE_PUSHES: Final = 64  # pushes that our client sends in one, at mos
 LARGE_BYTES: Final = 1 * MIB  # what counts as large: its memory goes back to the system when it is done with
 TRIM_BYTES: Final = 16 * MIB  # so many small messages are as one that is large
 TRIM_SECONDS: Final = 0.5  # after a large message, memory that is free goes back to the system, …
-TRIM_SECONDS_MAX: Final = 5.0  # … or so long after the first of many
+TRIM_SECONDS_MAX: Final = 5.0  # … or so long after the first of many, …
+TRIM_AGAIN_SECONDS: Final = (5.0,) * 6 + (60.0,) * 6  # … and again, each so long after the one before
 WAIT_SECONDS_MAX: Final = 3_600.0
 PAGE_MAX: Final = 10_000  # entries of a list; the longest (subscribers, all names at their limit) take 8 MB
 

@@ -133,6 +133,8 @@ class Application:
             meter.received(request.received_bytes)
             await self._refuse(error, request, meter, send, headers)
             return
+        finally:
+            request.leave_place()
         meter.took(clock.monotonic() - started)
         meter.received(request.received_bytes)
         meter.sent(len(reply.body))

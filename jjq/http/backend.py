@@ -22,6 +22,7 @@ from hotstore.port import Store
 from jjq.access.audit import AuditLog
 from jjq.access.keyring import Keyring
 from jjq.limits import HINTS_MAX, OUTGOING_BYTES_MAX
+from jjq.server.incoming import LargeMessages
 from jjq.server.loop_steps import Turns
 from jjq.server.memory import Memory
 from jjq.server.metrics import Metrics
@@ -43,6 +44,7 @@ class Backend:
     streams: Streams
     drain: Drain
     turns: Turns
+    large: LargeMessages
     outgoing: Outgoing
     memory: Memory
     metrics: Metrics
@@ -78,6 +80,7 @@ class Backend:
             streams=Streams(store),
             drain=Drain(),
             turns=Turns(),
+            large=LargeMessages(),
             outgoing=outgoing,
             memory=Memory(),
             metrics=metrics,

@@ -20,6 +20,7 @@ from jjq.http.backend import Backend
 from jjq.http.problems import HttpRefusal
 from jjq.http.strict_json import Suspect, explain, suspect_document
 from jjq.limits import HTTP_BODY_BYTES_MAX, HTTP_INCOMING_BYTES_MAX, HTTP_REQUEST_BYTES_MAX, LARGE_BYTES
+from jjq.server.incoming import LargePlace
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -60,6 +61,7 @@ class Request:
         self._query: dict[str, str] | None = None
         self.received_bytes = 0  # of the body
         self._whole = False  # the body was received
+        self._place: LargePlace | None = None  # of a body that is large
 
     # Headers ---------------------------------------------------------------------------------------------
 
@@ -175,6 +177,8 @@ class Request:
         parts: list[bytes] = []
         size = 0
         backend = self.backend
+        if int(self.header("content-length") or 0) >= LARGE_BYTES:
+            self._place = await backend.large.enter(self._receive, int(self.header("content-length") or 0))
         try:
             while True:
                 message = await self._receive()
@@ -190,15 +194,26 @@ class Request:
                 parts.append(part)
                 if not message.get("more_body", False):
                     break
+                if size >= LARGE_BYTES and self._place is None:  # in chunks, so nobody knew
+                    self._place = await backend.large.enter(self._receive, most)
         finally:
             backend.incoming_bytes -= size
             self.received_bytes += size
+            self.leave_place()
+        if size >= LARGE_BYTES:
+            self._place = backend.large.hold(size)
         self._whole = True
         backend.memory.used(size)
         whole = parts[0] if len(parts) == 1 else b"".join(parts)
         if self.verify is not None:
             self.verify(whole)
         return whole
+
+    def leave_place(self) -> None:
+        """The body is no longer worked on, if it was large."""
+        if self._place is not None:
+            self._place.leave()
+            self._place = None
 
     async def pieces(self, most: int, step: int) -> AsyncIterator[bytes]:
         """The body in pieces of about `step` bytes. Also what came before the client hung up: `ClientGone` then."""
@@ -249,11 +264,13 @@ class Request:
         """The body as a JSON document; where none is sent, an empty one."""
         if not self.has_body:
             return _fit(b"{}", kind)
+        return await decode_json(await self.document(most), kind)
+
+    async def document(self, most: int) -> bytes:
+        """The body, which is said to be JSON."""
         if self.media_type != JSON:
             raise HttpRefusal(415, f"Content-Type is {self.media_type[:60]!r}: send {JSON}", Accept=JSON)
-        raw = await self.body(most)
-        await explain_all(suspect_document(raw))
-        return _fit(raw, kind)
+        return await self.body(most)
 
     async def while_connected(self, work: Awaitable[T]) -> T:
         """The result of `work`, which is broken off if the client hangs up; `ClientGone` then."""
@@ -273,6 +290,12 @@ class Request:
     async def _until_gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
+
+
+async def decode_json(raw: bytes, kind: type[T]) -> T:
+    """A JSON document as what it must be."""
+    await explain_all(suspect_document(raw))
+    return _fit(raw, kind)
 
 
 async def explain_all(suspects: list[Suspect]) -> None:

@@ -19,8 +19,8 @@ from coldstore.shared.errors import Exhausted, JjqError
 from jjq.access.audit import AuditLog
 from jjq.access.calls import WAITING, CallAccess, is_audited, key_in, metadata_of
 from jjq.access.keyring import Keyring, Watched
-from jjq.limits import STREAM_MESSAGE_BYTES_MIN, STREAMS_OPEN_MAX
-from jjq.server.incoming import Context, Incoming
+from jjq.limits import LARGE_BYTES, STREAM_MESSAGE_BYTES_MIN, STREAMS_OPEN_MAX
+from jjq.server.incoming import Context, Incoming, LargePlace
 from jjq.server.memory import Memory
 from jjq.server.meter import Meter
 from jjq.server.metrics import Metrics
@@ -59,16 +59,14 @@ class Call:
         self.outgoing = outgoing
         self.meter = meter
         self._sent = 0  # bytes
-        self._worked_on = 0  # bytes of the last message that came
+        self._worked_on = 0  # bytes of the last message that came …
+        self._place: LargePlace | None = None  # … and its place, if it is large
         self.first = b""  # the one request of a server-streaming call
 
     async def receive(self) -> bytes:
         """The only message of a client that sends no other."""
         raw = await self._incoming.receive(self._context)
-        self.meter.received(len(raw))
-        self._worked_on = len(raw)
-        if self._access is not None:
-            self._access.check(raw)
+        self._came(raw)
         return raw
 
     async def read(self) -> bytes | None:
@@ -77,16 +75,23 @@ class Call:
             await asyncio.sleep(seconds)  # before the message is taken: waiting may be broken off
         self._memory.used(self._worked_on)
         self._worked_on = 0
-        await self._incoming.stream_turn(self._sender)
-        raw: Any = await self._context.read()
+        if self._place is not None:
+            self._place.leave()
+            self._place = None
+        raw: Any = await self._incoming.reading(self._sender, self._context)
         if raw is grpc.aio.EOF:
             return None
         self._sender.came(len(raw))
-        self.meter.received(len(raw))
-        self._worked_on = len(raw)
+        self._came(raw)
+        return raw  # type: ignore[no-any-return]
+
+    def _came(self, raw: bytes) -> None:
+        size = self._worked_on = len(raw)
+        if size >= LARGE_BYTES:
+            self._place = self._incoming.large.hold(size)
+        self.meter.received(size)
         if self._access is not None:
             self._access.check(raw)
-        return raw  # type: ignore[no-any-return]
 
     async def write(self, raw: bytes) -> None:
         # gRPC forgets that it has begun to answer if its first write is broken off, and then cannot end the call.
@@ -113,6 +118,8 @@ class Call:
     def over(self) -> None:
         """What was held for the stream is free now."""
         self._memory.used(self._worked_on + self._sent)
+        if self._place is not None:
+            self._place.leave()
 
     def failed(self, error: BaseException) -> None:
         """A request on the stream failed; if in a way that nobody foresaw, the log says how."""
@@ -163,9 +170,12 @@ class Guard:
         async def handle(_requests: object, context: Context) -> bytes:
             raw, size, started = b"", 0, clock.monotonic()
             access: CallAccess | None = None
+            place: LargePlace | None = None
             try:
                 raw = await incoming.receive(context)
                 size, started = len(raw), clock.monotonic()
+                if size >= LARGE_BYTES:
+                    place = incoming.large.hold(size)
                 meter.received(size)
                 if traced:
                     note_trace(metadata_of(context, "traceparent"))
@@ -181,6 +191,8 @@ class Guard:
                 await self._failed(method, meter, context, error)
             finally:
                 memory.used(size)
+                if place is not None:
+                    place.leave()
             if audit is not None and keys is not None and keys.closed:
                 shown, queue = (None, None) if access is None else (access.key, access.queue)
                 audit.tell(shown, "grpc", method, queue, _number(context))

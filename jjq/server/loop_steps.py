@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from jjq.limits import DECODES_MAX, INCOMING_BYTES_MAX, LARGE_BYTES
+from jjq.limits import DECODES_MAX, LARGE_BYTES
 from jjq.wire.friendly import Steps
 
 T = TypeVar("T")
@@ -60,30 +60,16 @@ class Turns:
         self._turn = asyncio.Lock()  # fair: whoever waits longest is next
         self._large = asyncio.Semaphore(DECODES_MAX)
         self.steps = 0  # done in turns so far
-        self.bytes = 0  # of messages that are being decoded in turns
-        self.on_room: Callable[[], None] = lambda: None  # called when there are fewer again
-
-    @property
-    def full(self) -> bool:
-        """Whether so much is being decoded that large messages should wait outside."""
-        return self.bytes >= INCOMING_BYTES_MAX
 
     @asynccontextmanager
     async def holding(self, size: int) -> AsyncIterator[None]:
         """While a message of `size` bytes is decoded in turns. Its elements may take ten times as much as their bytes,
         so of those that are large only a few are decoded at a time."""
-        self.bytes += size
-        try:
-            if size < LARGE_BYTES:
+        if size < LARGE_BYTES:
+            yield
+        else:
+            async with self._large:
                 yield
-            else:
-                async with self._large:
-                    yield
-        finally:
-            was_full = self.full
-            self.bytes -= size
-            if was_full and not self.full:
-                self.on_room()
 
     async def run(self, work: Steps[T]) -> T:
         """The result of all steps. The first is done at once, and most work has no other."""

@@ -3,8 +3,8 @@
 A page that comes from the system costs two microseconds, zeros included, and a message of 9 MiB is copied twice on the
 event loop: with new pages that took eleven milliseconds, and takes less than one with pages that are there. So what is
 freed is kept. A while after the last large message, or after many small ones, it is given back, by `malloc_trim`, on a
-thread, as it takes some milliseconds; if they come without end, now and then. And once more some seconds later, when
-elements have become blocks, and clients have hung up.
+thread, as it takes some milliseconds; if they come without end, now and then. And again and again for some minutes
+(`TRIM_AGAIN_SECONDS`): what was pushed is free when its block is sealed, what a client did not read when it hangs up.
 
 All threads share one arena: of others than the main one, `malloc_trim` never gives back what is free at the end.
 Arrow has memory of its own, and each thread gives back what it freed itself: so the loop does that.
@@ -22,7 +22,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from coldstore.shared.limits import MIB
-from jjq.limits import LARGE_BYTES, TRIM_BYTES, TRIM_SECONDS, TRIM_SECONDS_MAX
+from jjq.limits import LARGE_BYTES, TRIM_AGAIN_SECONDS, TRIM_BYTES, TRIM_SECONDS, TRIM_SECONDS_MAX
 
 _M_TRIM_THRESHOLD: Final = -1  # of malloc.h: free memory at the end that is kept
 _M_MMAP_THRESHOLD: Final = -3  # a piece that is as large comes from the system, and goes back at once
@@ -49,7 +49,7 @@ class Memory:
         self._trimming: asyncio.Future[None] | None = None
         self._bytes = 0  # of messages since the last time
         self._first = 0.0  # when there were enough of them
-        self._once_more = False
+        self._again = 0  # times that it was given back since the last message
         self._last = 0.0
         self.trims = 0  # so far
 
@@ -60,10 +60,10 @@ class Memory:
             return
         loop = asyncio.get_running_loop()
         self._last = loop.time()
-        if self._timer is None or self._once_more:
+        if self._timer is None or self._again:
             if self._timer is not None:
                 self._timer.cancel()
-            self._first, self._once_more = self._last, False
+            self._first, self._again = self._last, 0
             self._timer = loop.call_later(TRIM_SECONDS, self._look)
 
     def _look(self) -> None:
@@ -73,8 +73,9 @@ class Memory:
         if loop.time() < due:
             self._timer = loop.call_at(due, self._look)
             return
-        self._once_more = not self._once_more
-        self._timer = loop.call_later(TRIM_SECONDS_MAX, self._look) if self._once_more else None
+        more = TRIM_AGAIN_SECONDS[self._again :]
+        self._timer = loop.call_later(more[0], self._look) if more else None
+        self._again = self._again + 1 if more else 0
         self._bytes = 0
         pa.default_memory_pool().release_unused()
         if self._trimming is None or self._trimming.done():

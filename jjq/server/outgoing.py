@@ -16,8 +16,7 @@ in a block. A client that reads on resumes where it was.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from coldstore.shared.clock import Clock
@@ -29,13 +28,50 @@ _SHARE: Final = 64  # of what is free goes to the next message
 _RETRY_SECONDS: Final = 1.0
 
 
-@dataclass(eq=False, slots=True)
 class Write:
-    """A message on its way."""
+    """A message on its way.
 
-    cost: int
-    began: float
-    outcome: asyncio.Future[None]
+    It is written by a coroutine that nobody may break off, whoever gives up waiting for it. A task would be that, for
+    the price of one more round of the loop in each message; so the coroutine is driven from here: it waits for gRPC,
+    nearly always once.
+    """
+
+    __slots__ = ("_done", "_writing", "began", "cost", "outcome")
+
+    def __init__(
+        self, writing: Coroutine[Any, Any, None], cost: int, began: float, done: Callable[[Write], None]
+    ) -> None:
+        self._writing = writing
+        self._done = done
+        self.cost = cost
+        self.began = began
+        self.outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def go_on(self, _waited: object = None) -> None:
+        """Write until there is something to wait for."""
+        try:
+            waited = self._writing.send(None)
+        except StopIteration:
+            self._end(None)
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - told to whoever waits
+            self._end(error)
+        else:
+            if waited is None:  # only for the next round
+                asyncio.get_running_loop().call_soon(self.go_on)
+            else:
+                waited._asyncio_future_blocking = False
+                waited.add_done_callback(self.go_on)
+
+    def _end(self, error: BaseException | None) -> None:
+        self._done(self)
+        if self.outcome.done():
+            return  # its stream was closed, or its client has gone
+        if error is None:
+            self.outcome.set_result(None)
+        elif isinstance(error, asyncio.CancelledError):
+            self.outcome.cancel()
+        else:
+            self.outcome.set_exception(error)
 
 
 class Outgoing:
@@ -74,7 +110,7 @@ class Outgoing:
         It is never cancelled: gRPC would not free what it had begun to send.
         """
         cost = _COPIES * size
-        if size < STREAM_MESSAGE_BYTES_MIN:  # too small to be worth a task of its own
+        if size < STREAM_MESSAGE_BYTES_MIN:  # too small to be worth a place in the list
             self.bytes += cost
             try:
                 await writing
@@ -85,27 +121,17 @@ class Outgoing:
             writing.close()
             self.closed += 1
             raise self._exhausted("a message that is not small cannot be sent")
-        write = Write(cost, self._clock.monotonic(), asyncio.get_running_loop().create_future())
-        task = asyncio.create_task(writing, name="jjq-write")
+        write = Write(writing, cost, self._clock.monotonic(), self._done)
         self._writes[write] = None
         self.bytes += cost
         self._held += cost
-        task.add_done_callback(lambda done: self._done(write, done))
+        write.go_on()
         self._close_slow()
         await write.outcome
 
-    def _done(self, write: Write, task: asyncio.Task[None]) -> None:
+    def _done(self, write: Write) -> None:
         self.bytes -= write.cost
         self._drop(write)
-        error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        if write.outcome.done():
-            return  # its stream was closed, or its client has gone
-        if error is None:
-            write.outcome.set_result(None)
-        elif task.cancelled():
-            write.outcome.cancel()
-        else:
-            write.outcome.set_exception(error)
 
     def _drop(self, write: Write) -> None:
         if write in self._writes:

@@ -83,7 +83,7 @@ class Server:
         self._drain = Drain()
         self._turns = Turns()
         self._memory = Memory()
-        self._incoming = Incoming(self._turns)
+        self._incoming = Incoming()
         self._outgoing = Outgoing(settings.outgoing_bytes_max, clock)
         self.metrics.watch_outgoing(self._outgoing)
         self._stalls = StallMeter(clock)
@@ -136,6 +136,7 @@ class Server:
             "streams": self._streams,
             "drain": self._drain,
             "turns": self._turns,
+            "large": self._incoming.large,
             "outgoing": self._outgoing,
             "memory": self._memory,
             "metrics": self.metrics,

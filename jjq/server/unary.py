@@ -11,7 +11,7 @@ import pyarrow as pa
 from coldstore.shared.errors import InvalidInput
 from hotstore.port import Popped, Push, Receipt, Store
 from jjq.access.quotas import SPENDER, new_queue
-from jjq.limits import WAIT_SECONDS_MAX
+from jjq.limits import LARGE_BYTES, WAIT_SECONDS_MAX
 from jjq.server.cluster_port import Hint
 from jjq.server.loop_steps import Turns
 from jjq.server.open_streams import Streams
@@ -82,6 +82,8 @@ async def payload_of(batch: Span | None, turns: Turns) -> PushPayload:
     if batch is None:
         raise InvalidInput("the push has no batch: send elements or arrow")
     if not isinstance(batch, FriendlySpan):
+        if batch.size >= LARGE_BYTES:
+            await turns.pace.turn()  # one in each round: it takes some milliseconds
         return PushPayload(*arrow_ipc.decode(batch))  # has no steps: a tenth quicker by itself
     small = decode_small(batch)
     if small is not None:

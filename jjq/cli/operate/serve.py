@@ -71,7 +71,7 @@ def serve(
     ] = None,
     cache_bytes_max: Annotated[str | None, _option("Disk for S3's blocks; 0: none [4GiB].", _BUDGETS)] = None,
     outgoing_bytes_max: Annotated[
-        str | None, _option("Memory for what clients did not read yet [128MiB].", _BUDGETS)
+        str | None, _option("Memory for what clients did not read yet [96MiB].", _BUDGETS)
     ] = None,
     idle_seconds: Annotated[float | None, _option("Idle subscribers fall asleep [600].", _BUDGETS)] = None,
     producer_seconds: Annotated[

@@ -38,12 +38,12 @@ from jjq.access.quotas import SPENDER
 from jjq.access.signatures import HEADER as SIGNATURE
 from jjq.http.problems import HttpRefusal
 from jjq.http.replies import Reply, document
-from jjq.http.request import JSON, Request, explain_all
+from jjq.http.request import JSON, Request, decode_json, explain_all
 from jjq.http.routing import HttpRoute, Parameter
-from jjq.http.strict_json import Suspect, suspect_lines
+from jjq.http.strict_json import Suspect, suspect_document, suspect_lines
 from jjq.http.v1 import documents as doc
 from jjq.http.v1.queues import queue_of
-from jjq.limits import HTTP_JSON_BYTES_MAX, IDEMPOTENCY_CHARS_MAX
+from jjq.limits import HTTP_JSON_BYTES_MAX, IDEMPOTENCY_CHARS_MAX, LARGE_BYTES
 from jjq.traces.context import NAME, is_trace, with_trace
 from jjq.wire import arrow_ipc
 from jjq.wire.arrow_field import Span
@@ -54,7 +54,8 @@ ARROW: Final = "application/vnd.apache.arrow.stream"
 RAW: Final = ("application/octet-stream", "text/plain")
 TAKES: Final = (JSON, NDJSON, "application/ndjson", ARROW, *RAW)
 _STAGES: Final = get_args(Stage)
-_STEP_BYTES: Final = 64 * KIB  # lines that are checked in one step
+_STEP_BYTES: Final = 64 * KIB  # lines, or a document, that are checked in one step
+_STEP_ELEMENTS: Final = 500  # of a larger document
 _NEWLINE: Final = ord("\n")
 _RAW_SCHEMA: Final = payload_schema("bytes")
 _NO_KEY: Final = pa.nulls(1, pa.binary())
@@ -131,6 +132,8 @@ async def _payload(request: Request, queue: str) -> tuple[pa.RecordBatch, pa.Buf
         return await _from_lines(request), None
     if kind == ARROW:
         raw = await request.body()
+        if len(raw) >= LARGE_BYTES:
+            await request.backend.turns.pace.turn()  # one in each round: it takes some milliseconds
         return arrow_ipc.decode(Span(raw, 0, len(raw)))
     if kind in RAW:
         key = request.header("jjq-key")
@@ -151,16 +154,63 @@ def _one_value(value: bytes) -> pa.RecordBatch:
 # JSON ----------------------------------------------------------------------------------------------------
 
 
+class _OpenDocument(doc.Sent):
+    """A document whose elements are not looked into."""
+
+    elements: list[msgspec.Raw]
+
+
 async def _from_document(request: Request, content: Content) -> pa.RecordBatch:
-    sent = await request.decode(doc.NewElements, HTTP_JSON_BYTES_MAX)
-    return batch_of(sent.elements, content)
+    raw = await request.document(HTTP_JSON_BYTES_MAX)
+    if len(raw) < _STEP_BYTES:
+        sent = await decode_json(raw, doc.NewElements)
+        return batch_of(sent.elements, content)
+    turns = request.backend.turns
+    batch = await turns.run(_in_steps(raw, content))
+    if batch is None:  # something is wrong, or looks so: this finds out what, and where
+        await turns.pace.turn()
+        sent = await decode_json(raw, doc.NewElements)
+        return batch_of(sent.elements, content)
+    return batch
 
 
-def batch_of(elements: list[doc.NewElement], content: Content) -> pa.RecordBatch:
-    """The elements of a document, for a queue of this content."""
-    values = [_value(element, content, at) for at, element in enumerate(elements)]
-    keys = [_bytes("key", each.key, each.key_base64, at) for at, each in enumerate(elements)]
-    headers = [_headers(each, at) for at, each in enumerate(elements)]
+def _in_steps(raw: bytes, content: Content) -> Steps[pa.RecordBatch | None]:
+    """The elements of a large document, some at a time: 1 MiB of small ones held up everybody for 0.3 s. None: it is
+    not certain that all of the text is right."""
+    yield
+    try:
+        found = msgspec.json.decode(raw, type=_OpenDocument).elements
+        begin = pa.py_buffer(raw).address
+        if not found or suspect_document(
+            raw[: _place(found[0], begin)[0]] + raw[_place(found[-1], begin)[1] :]
+        ):
+            return None
+        parts: list[pa.RecordBatch] = []
+        for at in range(0, len(found), _STEP_ELEMENTS):
+            yield
+            few = found[at : at + _STEP_ELEMENTS]
+            text = raw[_place(few[0], begin)[0] : _place(few[-1], begin)[1]]
+            text = b'{"elements":[' + text + b"]}"  # as deep as it was
+            if suspect_document(text):
+                return None
+            parts.append(batch_of(msgspec.json.decode(text, type=doc.NewElements).elements, content, at))
+    except msgspec.MsgspecError:
+        return None
+    return pa.concat_batches(parts)
+
+
+def _place(part: msgspec.Raw, begin: int) -> tuple[int, int]:
+    """Where a part lies in the text that it was found in, whose memory it shares."""
+    found = pa.py_buffer(part)
+    first = found.address - begin
+    return first, first + found.size
+
+
+def batch_of(elements: list[doc.NewElement], content: Content, first: int = 0) -> pa.RecordBatch:
+    """The elements of a document, for a queue of this content; `first` is the number of the first one."""
+    values = [_value(element, content, at) for at, element in enumerate(elements, first)]
+    keys = [_bytes("key", each.key, each.key_base64, at) for at, each in enumerate(elements, first)]
+    headers = [_headers(each, at) for at, each in enumerate(elements, first)]
     return payload(
         "bytes",
         values,
@@ -225,37 +275,67 @@ def _unfit(at: int, why: str) -> HttpRefusal:
 
 async def _from_lines(request: Request) -> pa.RecordBatch:
     """One value for each line. No code runs for each of them: Arrow's offsets are where the lines end."""
-    text, ends = _split_lines(await request.body())
+    turns = request.backend.turns
+    text = await turns.run(_lines_in(await request.body()))
     if not text:
         raise InvalidInput("the body has no lines: push at least one element")
-    lines = len(ends) + 1
-    if lines > BATCH_ELEMENTS_MAX:
+    await explain_all(await turns.run(_suspects(text)))
+    return await turns.run(_batch_of_lines(text))
+
+
+def _lines_in(text: bytes) -> Steps[bytes]:
+    """The lines with one break between them; empty lines are passed over."""
+    if len(text) > _STEP_BYTES:
+        yield
+    if b"\r" in text or b"\n\n" in text:
+        parts: list[bytes] = []
+        at = 0
+        while at < len(text):
+            if at:
+                yield
+            end = text.find(b"\n", at + _STEP_BYTES) + 1 or len(text)
+            parts.append(_without_empty(text[at:end].replace(b"\r\n", b"\n")))
+            at = end
+        text = b"".join(parts)
+        yield
+    text = text.strip(b"\n")
+    breaks = int(np.count_nonzero(_are_breaks(text)))
+    if breaks >= BATCH_ELEMENTS_MAX:
         raise InvalidInput(
-            f"the body has {lines} lines; at most {BATCH_ELEMENTS_MAX} elements go in one push"
+            f"the body has {breaks + 1} lines; at most {BATCH_ELEMENTS_MAX} elements go in one push"
         )
-    await explain_all(await request.backend.turns.run(_suspects(text)))
+    return text
+
+
+def _without_empty(text: bytes) -> bytes:
+    """`text`, which begins a line, without empty lines."""
+    text = text.lstrip(b"\n")
+    if b"\n\n" not in text:
+        return text
+    breaks = _are_breaks(text)
+    kept = np.ones(len(text), bool)
+    np.logical_not(breaks[1:] & breaks[:-1], out=kept[1:])
+    return np.frombuffer(text, np.uint8)[kept].tobytes()
+
+
+def _batch_of_lines(text: bytes) -> Steps[pa.RecordBatch]:
+    if len(text) > _STEP_BYTES:
+        yield
+    ends = np.flatnonzero(_are_breaks(text))
+    lines = len(ends) + 1
     offsets = np.empty(lines + 1, np.int32)
     offsets[0], offsets[-1] = 0, len(text) - lines + 1
     offsets[1:-1] = ends - np.arange(lines - 1)
+    if len(text) > _STEP_BYTES:
+        yield
     data = pa.py_buffer(text.replace(b"\n", b""))
     values = pa.Array.from_buffers(pa.binary(), lines, [None, pa.py_buffer(offsets), data])
     return pa.RecordBatch.from_arrays([values], names=["value"])
 
 
-def _split_lines(text: bytes) -> tuple[bytes, np.ndarray[Any, np.dtype[np.intp]]]:
-    """The lines with one break between them, and where these are; empty lines are passed over."""
-    if b"\r" in text:
-        text = text.replace(b"\r\n", b"\n")
-    text = text.strip(b"\n")
-    ends = _find_breaks(text)
-    if (np.diff(ends) == 1).any():
-        text = b"\n".join(line for line in text.split(b"\n") if line)
-        ends = _find_breaks(text)
-    return text, ends
-
-
-def _find_breaks(text: bytes) -> np.ndarray[Any, np.dtype[np.intp]]:
-    return np.flatnonzero(np.frombuffer(text, np.uint8) == _NEWLINE)
+def _are_breaks(text: bytes) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    found: np.ndarray[Any, np.dtype[np.bool_]] = np.frombuffer(text, np.uint8) == _NEWLINE
+    return found
 
 
 def _suspects(text: bytes) -> Steps[list[Suspect]]:

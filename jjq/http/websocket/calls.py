@@ -30,6 +30,7 @@ from jjq.http.websocket.upgrade import WebSocketRoute
 from jjq.limits import (
     CALLS_MAX,
     HTTP_INCOMING_BYTES_MAX,
+    LARGE_BYTES,
     WEBSOCKET_CALL_BYTES_MAX,
     WEBSOCKET_CALLS_MAX,
     WEBSOCKET_LEAVE_SECONDS,
@@ -317,8 +318,8 @@ class CallSocket(WebSocket):
 
 def _takes_steps(request: bytes) -> bool:
     """Whether a push may let others work while it is decoded; then a later one could come before it."""
-    if len(request) < _STEP_BYTES:
-        return False
+    if not _STEP_BYTES <= len(request) < LARGE_BYTES:
+        return len(request) >= LARGE_BYTES
     try:
         return isinstance(open_push(Span(request, 0, len(request)))[1], FriendlySpan)
     except InvalidInput:

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,14 @@ import pyarrow as pa
 
 from coldstore.shared.clock import SystemClock
 from coldstore.shared.limits import BATCH_ELEMENTS_MAX, ELEMENT_BYTES_MAX, KIB, MESSAGE_BYTES_MAX, MIB
+from jjq.http.v1.elements import ARROW, NDJSON
+from jjq.limits import HTTP_JSON_BYTES_MAX
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import arrow_field
+from tests.jjq.server import doors
 from tests.jjq.serving import until
 from tests.servers.jjq_server import JjqServer
+from tests.servers.waiting import free_ports
 
 CONNECTIONS = 8
 OPTIONS = [
@@ -52,11 +57,14 @@ def elements(each: bytes, count: int) -> bytes:
 
 
 def arrow(batch: pa.RecordBatch, queue: str = "greedy") -> bytes:
-    head = pb.PushRequest(queue=queue).SerializeToString()
+    return arrow_field.join(pb.PushRequest(queue=queue).SerializeToString(), [_stream(batch)])
+
+
+def _stream(batch: pa.RecordBatch) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return arrow_field.join(head, [sink.getvalue()])
+    return sink.getvalue()
 
 
 def _empty(scale: float) -> bytes:
@@ -85,14 +93,35 @@ def _columns(scale: float) -> bytes:
 
 
 def _dictionary(scale: float) -> bytes:
+    return arrow(_dictionary_batch(scale))
+
+
+def _dictionary_batch(scale: float) -> pa.RecordBatch:
     values = pa.DictionaryArray.from_arrays(pa.array([0] * int(1_000_000 * scale), pa.int8()), [b"x" * MIB])
-    return arrow(pa.RecordBatch.from_arrays([values], ["value"]))
+    return pa.RecordBatch.from_arrays([values], ["value"])
+
+
+def _dictionary_stream(scale: float) -> bytes:
+    return _stream(_dictionary_batch(scale)).to_pybytes()
 
 
 def _json(scale: float) -> bytes:
     """One value, which the parser of JSON takes in one call."""
-    text = "[" + "1," * (int((ELEMENT_BYTES_MAX - KIB) * scale) // 2) + "1]"
-    return arrow(pa.RecordBatch.from_arrays([pa.array([text.encode()])], ["value"]), "json")
+    return arrow(pa.RecordBatch.from_arrays([pa.array([_json_text(scale)])], ["value"]), "json")
+
+
+def _json_text(scale: float) -> bytes:
+    return b"[" + b"1," * (int((ELEMENT_BYTES_MAX - KIB) * scale) // 2) + b"1]"
+
+
+def _document(scale: float) -> bytes:
+    """As many elements as a JSON document holds."""
+    each = b'{"value":"x","headers":{"a":"b"}}'
+    return (
+        b'{"elements":['
+        + b",".join([each] * (int((HTTP_JSON_BYTES_MAX - KIB) * scale) // (len(each) + 1)))
+        + b"]}"
+    )
 
 
 @dataclass(frozen=True)
@@ -105,6 +134,8 @@ class Request:
     stream: bool = False
     refused: bool = True
     at_once: int = 1  # calls of each connection
+    door: str = "grpc"  # http: the method is the content type; websocket: as over gRPC
+    queue: str = "greedy"  # that is pushed to over HTTP
 
 
 REQUESTS = {
@@ -137,6 +168,15 @@ REQUESTS = {
             lambda s: pb.PeekRequest(subscriber="history/all", max=int(1_000_000 * s)).SerializeToString(),
             refused=False,
         ),
+        Request("http-lines", NDJSON, lambda s: b"1\n" * (int(FULL * s) // 2), door="http"),
+        Request("http-empty-lines", NDJSON, lambda s: b"12\n\n" * (int(FULL * s) // 4), door="http"),
+        Request("http-tiny", NDJSON, lambda s: b"1\n" * int(TINY * s), refused=False, door="http"),
+        Request("http-json", NDJSON, _json_text, refused=False, door="http", queue="json"),
+        Request("http-document", "application/json", _document, refused=False, door="http"),
+        Request("http-dictionary", ARROW, _dictionary_stream, door="http"),
+        Request("ws-empty-elements", "Push", _empty, door="websocket"),
+        Request("ws-tiny-elements", "Push", _tiny, refused=False, door="websocket"),
+        Request("ws-json", "Push", _json, refused=False, door="websocket"),
     )
 }  # fmt: skip
 
@@ -184,6 +224,14 @@ async def never_read(address: str, raw: bytes, count: int, seconds: float) -> in
 async def attack(address: str, request: Request, scale: float, rounds: int) -> int:
     """Send `request` so often over each of all connections, one at a time; how many were answered."""
     raw = request.build(scale)
+    if request.door != "grpc":
+        send = (
+            partial(doors.post, address, request.queue)
+            if request.door == "http"
+            else partial(doors.call, address)
+        )
+        sent = [send(request.method, raw, rounds, refused=request.refused) for _ in range(CONNECTIONS)]
+        return sum(await asyncio.gather(*sent))
     if request.method == "Read":
         return await never_read(address, raw, int(STREAMS * scale), SECONDS * rounds)
 
@@ -311,7 +359,7 @@ def attackers(address: str, name: str, scale: float, rounds: int) -> Iterator[su
 
 
 async def drill(
-    server: JjqServer, name: str, scale: float, rounds: int, quiet_seconds: float = 10.0
+    server: OpenServer, name: str, scale: float, rounds: int, quiet_seconds: float = 10.0
 ) -> Figures:
     """One request against a server that runs."""
     figures = Figures()
@@ -320,12 +368,21 @@ async def drill(
     async with healthy(server.address, warm):
         await until(lambda: len(warm.seconds) >= 50, 60)
     async with watched(server.process.pid, figures, quiet_seconds), healthy(server.address, figures):
-        with attackers(server.address, name, scale, rounds) as process:
+        address = server.address if REQUESTS[name].door == "grpc" else server.http
+        with attackers(address, name, scale, rounds) as process:
             output, _ = await asyncio.to_thread(process.communicate)
             if process.returncode:
                 raise AssertionError(f"the attackers failed: {output}")
             figures.sent = int(output)
     return figures
+
+
+class OpenServer(JjqServer):
+    """A server with all its doors."""
+
+    def __init__(self, folder: Path) -> None:
+        self.http = f"127.0.0.1:{free_ports(1)[0]}"
+        super().__init__(folder, environment={"JJQ_HTTP_LISTEN": self.http})
 
 
 def main(names: list[str]) -> None:
@@ -335,7 +392,7 @@ def main(names: list[str]) -> None:
         return
     print(TITLE)
     for name in names or list(REQUESTS):
-        with tempfile.TemporaryDirectory() as folder, JjqServer(Path(folder)) as server:
+        with tempfile.TemporaryDirectory() as folder, OpenServer(Path(folder)) as server:
             print(asyncio.run(drill(server, name, 1.0, 3)).line(name), flush=True)
 
 

@@ -27,7 +27,6 @@ from jjq.wire import arrow_field
 from jjq.wire.friendly import decode, decode_small, finish
 from tests.jjq.server import greedy
 from tests.jjq.serving import Served, rest, said, until
-from tests.servers.jjq_server import JjqServer
 
 STALL_SECONDS = 0.15  # one step takes about a millisecond; a whole message of these took 0.5 to 10 s
 
@@ -243,7 +242,7 @@ async def test_an_error_whose_causes_are_a_circle_ends_its_call_and_not_the_serv
 
 async def test_a_server_gives_memory_back_and_a_healthy_client_goes_on(tmp_path: Path) -> None:
     """The drill in small: a real process, eight connections."""
-    with JjqServer(tmp_path) as server:
+    with greedy.OpenServer(tmp_path) as server:
         figures = await greedy.drill(server, "empty-elements", 0.15, 2)
     assert figures.sent == 2 * greedy.CONNECTIONS
     assert figures.peak - figures.before < 150 * MIB

@@ -6,12 +6,16 @@ import asyncio
 from typing import Any, cast
 
 import grpc
+import pyarrow as pa
 import pytest
 
 from coldstore.shared.errors import InvalidInput
+from hotstore.port import Push, Receipt
 from jjq.limits import INCOMING_BYTES_MAX, LARGE_BYTES, RECEIVES_FIRST, RECEIVES_MAX
-from jjq.server.incoming import Incoming
-from jjq.server.loop_steps import Pace, Turns
+from jjq.server import incoming as module
+from jjq.server.incoming import Incoming, LargeMessages, LargePlace
+from jjq.server.loop_steps import Pace
+from tests.jjq.server import greedy
 from tests.jjq.serving import Served, until
 
 
@@ -52,7 +56,7 @@ async def turn() -> None:
 
 
 async def test_small_messages_are_soon_received_many_at_a_time() -> None:
-    client = Client(Incoming(Turns()), "a")
+    client = Client(Incoming(), "a")
     await client.call(3 * RECEIVES_MAX)
     assert client.asked() == RECEIVES_FIRST
     most = 0
@@ -64,7 +68,7 @@ async def test_small_messages_are_soon_received_many_at_a_time() -> None:
 
 
 async def test_after_a_large_message_few_are_received_at_a_time_and_others_do_not_wait() -> None:
-    incoming = Incoming(Turns())
+    incoming = Incoming()
     greedy, healthy = Client(incoming, "greedy"), Client(incoming, "healthy")
     for client in (greedy, healthy):
         await client.call(RECEIVES_MAX)
@@ -80,7 +84,7 @@ async def test_after_a_large_message_few_are_received_at_a_time_and_others_do_no
 
 
 async def test_a_call_that_is_cancelled_gives_its_place_to_the_next() -> None:
-    client = Client(Incoming(Turns()), "a")
+    client = Client(Incoming(), "a")
     await client.call(RECEIVES_FIRST + 3)
     client.calls[RECEIVES_FIRST].cancel()  # waits for its turn
     client.calls[0].cancel()  # waits for its message
@@ -95,37 +99,153 @@ async def test_a_call_that_is_cancelled_gives_its_place_to_the_next() -> None:
     assert client.asked() == 1
 
 
-async def test_who_sent_much_waits_while_much_waits_to_be_decoded() -> None:
-    turns = Turns()
-    incoming = Incoming(turns)
-    greedy, healthy = Client(incoming, "greedy"), Client(incoming, "healthy")
-    await greedy.call()
-    await greedy.send(bytes(LARGE_BYTES))
-    stream = incoming.sender(cast("Any", greedy))
-    async with turns.holding(INCOMING_BYTES_MAX):
-        waiting = asyncio.create_task(incoming.stream_turn(stream))
-        await greedy.call(2)
-        await healthy.call()
-        assert (greedy.asked(), healthy.asked(), waiting.done()) == (0, 1, False)
-        await asyncio.wait_for(incoming.stream_turn(incoming.sender(cast("Any", healthy))), 1)
+async def heavy(incoming: Incoming, name: str, size: int = LARGE_BYTES) -> Client:
+    """A connection that has just sent a message of so many bytes."""
+    client = Client(incoming, name)
+    await client.call()
+    await client.send(bytes(size))
+    return client
+
+
+async def test_who_sent_much_waits_while_much_is_worked_on() -> None:
+    incoming = Incoming()
+    greedy, healthy = await heavy(incoming, "greedy"), Client(incoming, "healthy")
+    place = incoming.large.hold(INCOMING_BYTES_MAX)
+    await greedy.call(2)
+    await healthy.call()
+    assert (greedy.asked(), healthy.asked()) == (0, 1)
+    place.leave()
     await turn()
-    assert (greedy.asked(), waiting.done()) == (RECEIVES_FIRST, True)
-    assert turns.bytes == 0
+    assert greedy.asked() == RECEIVES_FIRST
+    await greedy.send(b"small")
+    await greedy.send(b"small")
+    assert incoming.large.bytes == 0
+
+
+async def test_streams_of_who_sent_much_wait_for_the_same() -> None:
+    incoming = Incoming()
+    client = await heavy(incoming, "greedy")
+    sender = incoming.sender(cast("Any", client))
+    place = incoming.large.hold(INCOMING_BYTES_MAX)
+    reading = asyncio.ensure_future(incoming.reading(sender, cast("Any", client)))
+    await turn()
+    assert client.asked() == 0
+    place.leave()
+    await turn()
+    await client.send(b"next")
+    assert await reading == b"next"
+
+
+async def test_large_messages_of_all_connections_share_one_budget_and_take_turns() -> None:
+    incoming = Incoming()
+    size = INCOMING_BYTES_MAX // 3
+    clients = [await heavy(incoming, f"{n}", size) for n in range(8)]
+    assert incoming.large.bytes == 0  # what came is counted by whoever works on it
+    served: list[Client] = []
+    places: list[LargePlace] = []
+
+    async def handle(client: Client) -> None:
+        places.append(incoming.large.hold(len(await incoming.receive(cast("Any", client)))))
+
+    handling = [asyncio.create_task(handle(client)) for client in clients]
+    await turn()
+    while len(served) < len(clients):
+        asked = [client for client in clients if client.asked()]
+        assert len(asked) + len(places) == min(3, len(clients) - len(served))
+        assert incoming.large.bytes <= INCOMING_BYTES_MAX
+        served.append(asked[0])
+        await asked[0].send(bytes(size))
+        assert incoming.large.bytes <= INCOMING_BYTES_MAX
+        places.pop().leave()
+        await turn()
+    await asyncio.gather(*handling)
+    assert served == clients
+    assert incoming.large.bytes == 0
+
+
+async def test_many_messages_of_one_connection_do_not_hold_up_one_of_another() -> None:
+    large = LargeMessages()
+    first = large.hold(INCOMING_BYTES_MAX)
+    order: list[str] = []
+
+    async def enter(who: str) -> None:
+        place = await large.enter(who, INCOMING_BYTES_MAX)
+        order.append(who)
+        place.leave()
+
+    tasks = [asyncio.create_task(enter(who)) for who in ("many", "many", "many", "one")]
+    await turn()
+    tasks[1].cancel()
+    first.leave()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert order == ["many", "one", "many"]
+    assert large.bytes == 0
+
+
+async def test_a_place_that_nobody_uses_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client stalls in the middle of a message, or a push waits for others: nobody else waits for that."""
+    monkeypatch.setattr(module, "RECEIVE_SECONDS", 0.01)
+    monkeypatch.setattr(module, "HOLD_SECONDS", 0.01)
+    large = LargeMessages()
+    stalled = await large.enter("stalled", INCOMING_BYTES_MAX)
+    waits = large.hold(INCOMING_BYTES_MAX)
+    place = await asyncio.wait_for(large.enter("other", INCOMING_BYTES_MAX), 60)
+    for each in (stalled, waits, place, place):
+        each.leave()
+    assert large.bytes == 0
+
+
+async def test_who_is_let_in_and_cancelled_at_the_same_moment_leaves_its_place() -> None:
+    large = LargeMessages()
+    first = large.hold(INCOMING_BYTES_MAX)
+    waiting = asyncio.create_task(large.enter("a", INCOMING_BYTES_MAX))
+    await turn()
+    first.leave()
+    large._let_in()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert waiting.cancelled()
+    assert large.bytes == 0
 
 
 async def test_small_messages_after_a_large_one_make_a_connection_light_again() -> None:
-    turns = Turns()
-    client = Client(Incoming(turns), "a")
-    for message in (bytes(LARGE_BYTES), *[b"small"] * RECEIVES_MAX):
+    incoming = Incoming()
+    client = await heavy(incoming, "a")
+    for _ in range(RECEIVES_MAX):
         await client.call()
-        await client.send(message)
-    async with turns.holding(INCOMING_BYTES_MAX):
-        await client.call()
-        assert client.asked() == 1
+        await client.send(b"small")
+    incoming.large.hold(INCOMING_BYTES_MAX)
+    await client.call()
+    assert client.asked() == 1
+
+
+async def test_a_large_request_has_a_place_while_it_is_worked_on(fake: Served) -> None:
+    """Also one that is refused, over gRPC, and one of a stream."""
+    large = fake.server._incoming.large
+    held: list[int] = []
+
+    async def append(push: Push) -> Receipt:
+        held.append(large.bytes)
+        return Receipt(0, push.payload.num_rows, 0, "synced")
+
+    fake.store.append = append
+    await fake.remote.create_queue("orders")
+    raw = greedy.arrow(pa.RecordBatch.from_arrays([pa.array([bytes(LARGE_BYTES)])], ["value"]), "orders")
+    await fake.raw("Push")(raw)
+    assert held == [len(raw)]
+    with pytest.raises(grpc.aio.AioRpcError):
+        await fake.raw("GetQueue")(raw)
+    await until(lambda: large.bytes == 0)
+    call: Any = fake.channel.stream_stream("/jjq.v1.Jjq/PushStream")()
+    await call.write(raw)
+    await call.read()
+    assert held == [len(raw)] * 2
+    call.cancel()
+    await until(lambda: large.bytes == 0)
 
 
 async def test_a_call_without_a_request_is_refused(fake: Served) -> None:
-    client = Client(Incoming(Turns()), "a")
+    client = Client(Incoming(), "a")
     await client.call()
     await client.send(grpc.aio.EOF)
     with pytest.raises(InvalidInput, match="no request"):

@@ -168,6 +168,42 @@ async def test_a_failed_write_fails_its_stream() -> None:
     assert held.bytes == 0
 
 
+async def test_what_nobody_waits_for_any_more_goes_on_and_counts_until_it_is_gone() -> None:
+    """gRPC would not free what it had begun to send."""
+    held = Outgoing(4 * MIB, SystemClock())
+    read = asyncio.Event()
+    steps: list[str] = []
+
+    async def write() -> None:
+        steps.append("begun")  # in the same round, without a task
+        await asyncio.sleep(0)
+        await read.wait()
+        steps.append("done")
+
+    sending = asyncio.create_task(held.send(write(), MIB))
+    await asyncio.sleep(0)
+    assert steps == ["begun"]
+    await asyncio.sleep(0)
+    sending.cancel()
+    await asyncio.gather(sending, return_exceptions=True)
+    assert sending.cancelled()
+    assert held.bytes == 2 * MIB
+    read.set()
+    await until(lambda: held.bytes == 0)
+    assert steps == ["begun", "done"]
+
+
+async def test_a_write_that_is_cancelled_cancels_its_stream() -> None:
+    held = Outgoing(4 * MIB, SystemClock())
+
+    async def write() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await held.send(write(), MIB)
+    assert held.bytes == 0
+
+
 async def test_metrics_show_what_is_held(small: Served) -> None:
     calls = await stalled(small, 3)
     registry = small.server.metrics.registry
