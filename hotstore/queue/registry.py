@@ -200,11 +200,13 @@ class Registry:
         )
         if not slash:
             raise InvalidInput(f"subscriber {subscriber_id!r:.80} is not known: give its id, <queue>/<name>")
+        queue = self.queues.get(queue_name)
+        found = self.of(queue).get(name) if queue is not None and queue.state.is_open else None
+        if found is not None:  # nearly always: then its names need no look
+            return found
         check_name(queue_name)
         check_name(name, "subscriber")
-        queue = self.queues.get(queue_name)
-        if queue is None or not queue.state.is_open:
-            queue = await self.queue(queue_name)
+        queue = await self.queue(queue_name)
         found = self.of(queue).get(name)
         if found is None:
             queue.state.check_subscribers_known()
