@@ -17,7 +17,8 @@ needs is imported when the command runs, so that `jjq --help` is quick.
 
 Commands start without pandas. Where pandas is installed, pyarrow imports it when it first makes an array of a
 list, to see whether the list is a series. That takes as long as all else that a command does before its first
-request, and no command has a series. Pipelines are excepted: they run code of their users.
+request, and no command has a series. Pipelines are excepted: they run code of their users. A server starts without
+rich, which the library of its logs would import for tracebacks in colours: a sixth of its modules.
 """
 
 from __future__ import annotations
@@ -39,15 +40,23 @@ def main() -> None:
     sys.exit(run(arguments))
 
 
-class _NoPandas(MetaPathFinder):
+class _Without(MetaPathFinder):
+    def __init__(self, name: str) -> None:
+        self._name = name
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError("the command jjq does without pandas", name=fullname)
+        if fullname == self._name:
+            raise ModuleNotFoundError(f"the command jjq does without {fullname}", name=fullname)
         return None  # all others are for the finders after this one
 
 
 def without_pandas() -> None:
     """From now on `import pandas` fails in this process, as if it were not installed."""
-    sys.meta_path.insert(0, _NoPandas())
+    sys.meta_path.insert(0, _Without("pandas"))
+
+
+def without_rich() -> None:
+    """The same for rich, if nobody has it yet."""
+    sys.meta_path.insert(0, _Without("rich"))

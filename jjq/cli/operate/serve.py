@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from jjq.cli import exits
+from jjq.cli import exits, without_rich
 from jjq.cli.output import note
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ def serve(
     """
     flags = dict(locals())
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it would say of our settings, we say in one line
+    without_rich()
+    gc.disable()  # what a start makes, stays: `stalls.frozen` goes on from there
     from jjq.node.settings import Settings
 
     return run(Settings.load(flags, flags.pop("config")))
