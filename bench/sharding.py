@@ -66,8 +66,10 @@ class Servers:
 
     addresses: dict[str, str]
 
-    def client(self, *names: str, direct: bool = True) -> RemoteStore:
-        return RemoteStore(self.address(*names), RemoteSettings(timeout_seconds=60.0, direct=direct))
+    def client(self, *names: str, direct: bool = True, transport: str = "auto") -> RemoteStore:
+        """As `jjq.connect` has it: over WebSocket."""
+        settings = RemoteSettings(timeout_seconds=60.0, direct=direct, transport=transport)
+        return RemoteStore(self.address(*names), settings)
 
     def address(self, *names: str) -> str:
         return ",".join(self.addresses[name] for name in names or self.addresses)
@@ -176,6 +178,15 @@ async def _on_disk(servers: Servers, single: Servers, pushes: int) -> list[Row]:
         ]
         alone, direct, forwarded = Figures(one, "bench"), Figures(near, "n1"), Figures(far, "n1")
         await _in_turns(pushes, alone, direct, forwarded)
+        over_grpc = [
+            Figures(
+                await stack.enter_async_context(servers.client(name, direct=False, transport="grpc")), "n1"
+            )
+            for name in NODES[:2]
+        ]
+        for _ in range(pushes):
+            for way in over_grpc:
+                await way.one()
         targets = list(zip((near, far, third), NODES, strict=True))
         three = statistics.median([await _rate(targets, pushes // 3, f"three{n}") for n in range(ROUNDS)])
     pause = await _moves(servers, operator)
@@ -185,6 +196,8 @@ async def _on_disk(servers: Servers, single: Servers, pushes: int) -> list[Row]:
         at_most("… the owner in a cluster / alone", direct.p50 / alone.p50, "×", 1.1),
         Row("… through another node, p50", forwarded.p50 * 1e3, "ms"),
         at_most("… through another node / the owner", forwarded.p50 / direct.p50, "×", 1.2),
+        Row("… a client over gRPC, the owner, p50", over_grpc[0].p50 * 1e3, "ms"),
+        at_most("… through another node / the owner", over_grpc[1].p50 / over_grpc[0].p50, "×", 1.2),
         Row("push 1,000 × 100 B, 64 in flight, node that is alone", alone.rate, "MB/s"),
         at_least("… the owner in a cluster / alone", direct.rate / alone.rate, "×", 0.95),
         at_least("… through another node / the owner", forwarded.rate / direct.rate, "×", 0.85),

@@ -1,6 +1,8 @@
-"""What a user waits for: single calls of a blocking client over both transports, commands, the start of a server.
+"""What a user waits for: single calls of a blocking client over both transports, commands, the start of a server, and
+single pushes beside those of peers.
 
 Calls over gRPC and over WebSocket take turns, on the same server, whose data is in memory where there is such a place.
+Peers and we take turns on a disk. Commands and servers have their byte code, as where jjq is installed.
 """
 
 from __future__ import annotations
@@ -15,8 +17,11 @@ from functools import partial
 from pathlib import Path
 
 import psutil
+import uvloop
 
 import jjq
+from bench.peers.server import compiled
+from bench.peers.turns import ROUNDS, by_turns
 from bench.row import Row, at_most
 from tests.servers.jjq_server import JjqServer, clean_environment
 
@@ -25,28 +30,44 @@ TARGETS = {"push": 0.55, "pop": 0.55, "peek": 0.35}  # times what it takes over 
 TRANSPORTS = ("grpc", "websocket")
 TURN = 200  # calls
 IDLE_SECONDS = 1.0
+STARTS = 3  # after a first one, which compiles
+_HTTP = {"JJQ_HTTP_LISTEN": "127.0.0.1:0"}
 _MEMORY = Path("/dev/shm")
 
 
 def run(quick: bool) -> list[Row]:
     """All figures of single calls."""
     turns, times = (4, 3) if quick else (20, 10)
+    with tempfile.TemporaryDirectory(prefix="jjq-bench-") as folder:
+        rows = _alone(turns, times)
+        return [*rows, *uvloop.run(by_turns(Path(folder), 4 if quick else ROUNDS))]
+
+
+def _alone(turns: int, times: int) -> list[Row]:
     folder = _MEMORY if _MEMORY.is_dir() else None
     with tempfile.TemporaryDirectory(prefix="jjq-bench-", dir=folder) as data:
-        began = time.perf_counter()
-        with JjqServer(Path(data), small=False, environment={"JJQ_HTTP_LISTEN": "127.0.0.1:0"}) as server:
-            started = time.perf_counter() - began
-            time.sleep(IDLE_SECONDS)
-            memory = psutil.Process(server.process.pid).memory_info().rss / 1e6
+        code = compiled(Path(data, "bytecode"))
+        places = [Path(data, str(n)) for n in range(STARTS + 1)]
+        started, memory = zip(*(_start(place, code) for place in places), strict=True)
+        with JjqServer(Path(data, "calls"), small=False, environment=code | _HTTP) as server:
             rows = _calls(server.address, turns)
             at = ("--server", server.address)
             return [
                 *rows,
-                at_most("jjq --help", _command(times, "--help"), "s", 0.25),
-                at_most("jjq push", _command(times, "push", "pushed", "x", *at), "s", 0.25),
-                at_most("start of a server, with HTTP", started, "s", 0.7),
-                at_most("idle server", memory, "MB", 110),
+                at_most("jjq --help", _command(times, code, "--help"), "s", 0.25),
+                at_most("jjq push", _command(times, code, "push", "pushed", "x", *at), "s", 0.25),
+                at_most("start of a server, with HTTP", statistics.median(started[1:]), "s", 0.7),
+                at_most("idle server, resident", statistics.median(memory[1:]), "MB", 110),
             ]
+
+
+def _start(folder: Path, code: dict[str, str]) -> tuple[float, float]:
+    """Seconds until a new server listens, and MB that it has a while later."""
+    began = time.perf_counter()
+    with JjqServer(folder, small=False, environment=code | _HTTP) as server:
+        started = time.perf_counter() - began
+        time.sleep(IDLE_SECONDS)
+        return started, psutil.Process(server.process.pid).memory_info().rss / 1e6
 
 
 def _calls(address: str, turns: int) -> list[Row]:
@@ -88,12 +109,12 @@ def _seconds(call: Callable[[], object]) -> list[float]:
     return found
 
 
-def _command(times: int, *words: str) -> float:
+def _command(times: int, code: dict[str, str], *words: str) -> float:
     """Seconds, the median of several runs after a first one."""
     found = []
     for _ in range(times + 1):
         began = time.perf_counter()
         command = [sys.executable, "-m", "jjq", *words]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=clean_environment())
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=clean_environment(**code))
         found.append(time.perf_counter() - began)
     return statistics.median(found[1:])

@@ -62,6 +62,14 @@ class Server:
             self._process.wait()
 
 
+def compiled(folder: Path) -> dict[str, str]:
+    """The environment of a Python that has its byte code, in `folder`, as it has where jjq is installed.
+
+    Where the environment forbids to write byte code, each start compiles a thousand modules.
+    """
+    return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder)}
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

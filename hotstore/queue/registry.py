@@ -200,12 +200,12 @@ class Registry:
         )
         if not slash:
             raise InvalidInput(f"subscriber {subscriber_id!r:.80} is not known: give its id, <queue>/<name>")
+        queue = self.queues.get(queue_name)
+        if queue is not None and queue.state.is_open and (found := self.of(queue).get(name)) is not None:
+            return found  # nearly always: then its names need no look
         check_name(queue_name)
         check_name(name, "subscriber")
-        queue = self.queues.get(queue_name)
-        if queue is None or not queue.state.is_open:
-            queue = await self.queue(queue_name)
-        found = self.of(queue).get(name)
+        found = self.of(queue := await self.queue(queue_name)).get(name)
         if found is None:
             queue.state.check_subscribers_known()
             raise NotFound(f"queue {queue_name} has no subscriber {name}: create it, or correct the name")

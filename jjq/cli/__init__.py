@@ -2,6 +2,7 @@
 
     app          all commands put together; errors become exit codes
     exits        the exit codes, which scripts may rely on
+    lean         libraries that a command does without
     connection   options that every client command has, and the client that they ask for
     output       tables, JSON, sizes, times, questions and the progress bar
     queues/      commands of users: queues, subscribers, elements, pipelines
@@ -17,16 +18,15 @@ needs is imported when the command runs, so that `jjq --help` is quick.
 
 Commands start without pandas. Where pandas is installed, pyarrow imports it when it first makes an array of a
 list, to see whether the list is a series. That takes as long as all else that a command does before its first
-request, and no command has a series. Pipelines are excepted: they run code of their users.
+request, and no command has a series. Pipelines are excepted: they run code of their users. A server starts without
+rich, which the library of its logs would import for tracebacks in colours: 67 modules.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
-from types import ModuleType
+
+from jjq.cli.lean import without_pandas
 
 
 def main() -> None:
@@ -37,17 +37,3 @@ def main() -> None:
     if arguments[:1] != ["pipeline"]:
         without_pandas()
     sys.exit(run(arguments))
-
-
-class _NoPandas(MetaPathFinder):
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError("the command jjq does without pandas", name=fullname)
-        return None  # all others are for the finders after this one
-
-
-def without_pandas() -> None:
-    """From now on `import pandas` fails in this process, as if it were not installed."""
-    sys.meta_path.insert(0, _NoPandas())

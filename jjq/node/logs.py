@@ -23,7 +23,8 @@ def set_up_logs(form: str, level: str) -> None:
     if form == "json":
         rendered: list[Any] = [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
     else:
-        rendered = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        plain = structlog.dev.plain_traceback
+        rendered = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]
     formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *shared],
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendered],

@@ -30,6 +30,7 @@ from jjq.wire.status import status_message_in
 _NUMBERS: Final = 2**32
 _GONE: Final = "the connection to the server broke"
 _BINARY: Final = WSMsgType.BINARY
+_FRONT_BYTES: Final = 14  # before a message, that picows has for the front of a frame
 
 Tell = Callable[[bytes | JjqError], None]
 
@@ -80,7 +81,7 @@ class ClientSocket(WSListener):
         """Make a call, now; `tell` is called with its reply, or with the error. The call's number."""
         number = self._next()
         loop = asyncio.get_running_loop()
-        self._send(encode_call(number, method, request))
+        self._call(number, method, request)
         late = loop.call_later(seconds, self._give_up, number, seconds, loop.time())
         self._asked[number] = _Asked(tell, late, method not in READING)
         return number
@@ -107,17 +108,18 @@ class ClientSocket(WSListener):
             if self._number not in self._asked and self._number not in self._streams:
                 return self._number
 
-    def _send(self, frame: bytes) -> None:
+    def _call(self, number: int, method: str, request: bytes) -> None:
         transport = self._transport
         if transport is None or not self.usable:
             raise Unavailable(_GONE, sent=False)
+        frame = encode_call(number, method, request, _FRONT_BYTES)
         if len(frame) <= WEBSOCKET_FRAME_BYTES_MAX:
-            transport.send(_BINARY, frame)
+            transport.send_reuse_external_bytearray(_BINARY, frame, _FRONT_BYTES)  # masked where it is
             return
-        whole, kind = memoryview(frame), _BINARY
-        for begin in range(0, len(frame), WEBSOCKET_FRAME_BYTES_MAX):
+        whole, kind = memoryview(frame)[_FRONT_BYTES:], _BINARY
+        for begin in range(0, len(whole), WEBSOCKET_FRAME_BYTES_MAX):
             part = whole[begin : begin + WEBSOCKET_FRAME_BYTES_MAX]
-            transport.send(kind, part, fin=begin + len(part) == len(frame))
+            transport.send(kind, part, fin=begin + len(part) == len(whole))
             kind = WSMsgType.CONTINUATION
 
     def _cancel(self, number: int) -> None:
@@ -229,7 +231,7 @@ class SocketStream:
             if self._number is None:
                 self._number = socket._next()
                 socket._streams[self._number] = self
-                socket._send(encode_call(self._number, self._method, raw))
+                socket._call(self._number, self._method, raw)
             elif not self._ended and socket._transport is not None:  # also while the server says goodbye
                 socket._transport.send(_BINARY, head(FrameKind.MESSAGE, self._number) + raw)
             else:

@@ -12,7 +12,7 @@ from coldstore.shared.errors import InvalidInput
 from hotstore.port import Popped, Push, Receipt, Store
 from jjq.access.quotas import SPENDER, new_queue
 from jjq.limits import LARGE_BYTES, WAIT_SECONDS_MAX
-from jjq.server.cluster_port import Hint
+from jjq.server.cluster_port import Clustered, Hint
 from jjq.server.loop_steps import Turns
 from jjq.server.open_streams import Streams
 from jjq.server.outgoing import Outgoing
@@ -141,6 +141,7 @@ class Verbs:
     ) -> None:
         self._transports = transports
         self._store = store
+        self._relay = store.relay if isinstance(store, Clustered) else None
         self._hint = hint
         self._streams = streams
         self._drain = drain
@@ -296,9 +297,23 @@ class Verbs:
     # Elements -------------------------------------------------------------------------------------
 
     async def _push(self, raw: bytes) -> bytes:
-        request, payload = await decode_push(Span(raw, 0, len(raw)), self._turns)
-        receipt = await push(self._store, request, payload, request.queue)
-        self._pushed(payload.batch.num_rows)
+        request, batch = open_push(Span(raw, 0, len(raw)))
+
+        async def append() -> Receipt:  # when the queue has moved
+            payload = await payload_of(batch, self._turns)
+            return await self._store.append(push_value(request, payload, request.queue))
+
+        relayed = None
+        if self._relay is not None and not request.timeout_seconds:  # one that waits has a time of its own
+            relayed = self._relay(request.queue, request.HasField("producer"), raw, append)
+        if relayed is None:
+            payload = await payload_of(batch, self._turns)
+            receipt = await push(self._store, request, payload, request.queue)
+        else:
+            receipt = await relayed
+            if (usage := SPENDER.get()) is not None:
+                usage.spend(receipt.count, len(raw))
+        self._pushed(receipt.count)
         reply = pb.PushResponse(receipt=convert.receipt_out(receipt), owner=self._hint(request.queue))
         return reply.SerializeToString()
 

@@ -30,7 +30,7 @@ from jjq.sql.system_tables import ClusterVerbs
 # Arrow imports pandas where it is installed, which would be half of the time that the process takes to start.
 _START: Final = (
     "import sys; sys.path[:] = {path!r}\n"
-    "from jjq.cli import without_pandas; without_pandas()\n"
+    "from jjq.cli.lean import without_pandas; without_pandas()\n"
     "from jjq.sql.worker import main; main()"
 )
 # What the interpreter and boto3 may need; nothing else of the environment is for queries.

@@ -33,7 +33,7 @@ from coldstore.store import ColdStore
 from hotstore.engine import Engine
 from hotstore.groups.values import GroupSettings, Take, TaskChange
 from hotstore.opening import open_engine
-from jjq.cli import without_pandas
+from jjq.cli.lean import without_pandas
 from sharding.documents import tenure
 from sharding.node import MemberSettings, open_member
 from sharding.takeover.watch import TenureSettings

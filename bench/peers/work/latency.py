@@ -17,12 +17,13 @@ REPEATS = 3
 
 async def latency(context: Context) -> None:
     for _ in range(min(REPEATS, context.scale.rounds)):
-        found = sorted(await _measure(context))
+        found = sorted(await measure(context))
         context.report("latency.p50", statistics.median(found) * 1e3)
         context.report("latency.p99", found[min(len(found) - 1, len(found) * 99 // 100)] * 1e3)
 
 
-async def _measure(context: Context) -> list[float]:
+async def measure(context: Context) -> list[float]:
+    """Seconds from when a push was due to its element at the subscriber."""
     client = context.connected
     queue = await context.queue()
     count = int(context.scale.rate * context.scale.latency_seconds)

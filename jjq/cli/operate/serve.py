@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from jjq.cli import exits
+from jjq.cli.lean import without_rich
 from jjq.cli.output import note
 
 if TYPE_CHECKING:
@@ -94,10 +96,17 @@ def serve(
     durable in any case. Ends with 1 if the journal's disk fails.
     """
     flags = dict(locals())
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it would say of our settings, we say in one line
+    _prepare()
     from jjq.node.settings import Settings
 
     return run(Settings.load(flags, flags.pop("config")))
+
+
+def _prepare() -> None:
+    """Before anything large is imported."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it would say of our settings, we say in one line
+    without_rich()
+    gc.disable()  # what a start makes, stays: `stalls.frozen` goes on from there
 
 
 def run(settings: Settings) -> int:

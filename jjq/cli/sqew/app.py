@@ -12,7 +12,8 @@ from typing import Annotated, Final
 from cyclopts import App, CycloptsError, Parameter
 
 from coldstore.shared.errors import JjqError
-from jjq.cli import exits, without_pandas
+from jjq.cli import exits
+from jjq.cli.lean import without_pandas
 from jjq.cli.sqew import messages, queues
 from jjq.cli.sqew.client import SqewConnection, SqewRefusal, place
 from jjq.limits import SQEW_PORT

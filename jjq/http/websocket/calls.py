@@ -38,6 +38,7 @@ from jjq.limits import (
 from jjq.server.shutdown import STOPPING
 from jjq.server.unary import decode_push, open_push, push
 from jjq.v1 import jjq_pb2 as pb
+from jjq.wire import arrow_ipc
 from jjq.wire.arrow_field import FriendlySpan, Span
 from jjq.wire.call_frames import (
     HEAD_BYTES,
@@ -227,13 +228,14 @@ class CallSocket(WebSocket):
     def _begin(self, number: int, data: bytes) -> None:
         if number in self._calls:
             raise InvalidInput(f"call {number} is not over yet: give each call a number of its own")
-        method, metadata, request = decode_call(data)
+        method, metadata, begin = decode_call(data)
+        size = len(data) - begin
         try:
             handler = self._table.handlers.get(method)
             if self.draining:  # certain, so that any call may be made again elsewhere
                 raise Exhausted(STOPPING, retry_after=_RETRY_SECONDS / 10)
             if method != _PUSH or not self._table.of_nodes:
-                self._table.check_room(len(request), len(self._calls))
+                self._table.check_room(size, len(self._calls))
         except JjqError as error:
             self.send_now(_error(number, *status_out(error)))
             return
@@ -243,13 +245,16 @@ class CallSocket(WebSocket):
             return
         if method == _PUSH and self._table.of_nodes:
             self._pushes += 1
-            self.hold_bytes(len(request))
-            self.start(self._push_of_node(number, request))
+            self.hold_bytes(size)
+            aligned = begin % arrow_ipc.ALIGNMENT == 0
+            span = Span(data, begin, len(data)) if aligned else Span(data[begin:], 0, size)
+            self.start(self._push_of_node(number, span))
             return
+        request = data[begin:]
         call = self._calls[number] = SocketCall(self, number, method, (*metadata, *self._key), request)
         self._table.open += 1
         self._pushes += method == _PUSH
-        self.hold_bytes(len(request))
+        self.hold_bytes(size)
         call.task = self.start(self._serve(handler, call, request))
         call.task.add_done_callback(lambda _: self._over(call))
 
@@ -279,16 +284,16 @@ class CallSocket(WebSocket):
         await handler.stream_stream(None, call)
         return head(FrameKind.END, call.number)
 
-    async def _push_of_node(self, number: int, raw: bytes) -> None:
+    async def _push_of_node(self, number: int, span: Span) -> None:
         """A push that another node forwards. What is for clients only, it has seen to; so this is half as long."""
         table, meter, clock = self._table, self._table.meter, self._table.backend.clock
         began, code = clock.monotonic(), grpc.StatusCode.OK
-        meter.received(len(raw))
+        meter.received(span.size)
         try:
             if self.access.ring is not None:
                 self.access.ring.require_peer(self.access.key)
             async with self._push_turn:
-                request, payload = await decode_push(Span(raw, 0, len(raw)), table.backend.turns)
+                request, payload = await decode_push(span, table.backend.turns)
             receipt = await push(table.store, request, payload, request.queue)
             meter.moved(receipt.count)
             frame = head(FrameKind.REPLY, number) + _response(receipt)
@@ -300,7 +305,7 @@ class CallSocket(WebSocket):
             frame = _error(number, code, text, trailers)
         finally:
             self._pushes -= 1
-            self.hold_bytes(-len(raw))
+            self.hold_bytes(-span.size)
         meter.took(clock.monotonic() - began)
         meter.sent(len(frame))
         meter.ended(code)

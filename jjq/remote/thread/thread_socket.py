@@ -184,7 +184,7 @@ class ThreadSocket:
             raise OSError(_GONE)
         return came
 
-    def _send(self, opcode: int, payload: bytes) -> None:
+    def _send(self, opcode: int, payload: bytes | bytearray) -> None:
         size = len(payload)
         self._mask = (self._mask * 1_664_525 + 1_013_904_223) & 0xFFFF_FFFF
         mask = self._mask.to_bytes(4)

@@ -17,7 +17,7 @@ import orjson
 
 from coldstore.shared.chance import SeededChance
 from coldstore.shared.clock import SystemClock
-from jjq.cli import without_pandas
+from jjq.cli.lean import without_pandas
 from tests.faults.clients.priority import Poster
 from tests.faults.clients.pushers import LibraryPusher, OncePusher, PlainPusher, StreamPusher
 from tests.faults.clients.readers import Peeker, Popper, Replayer, Seeker, Streamer

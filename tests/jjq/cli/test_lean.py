@@ -36,12 +36,14 @@ def test_help_does_without_arrow(jjq: Command) -> None:
 
 
 def test_an_idle_server_loads_no_engine_that_nobody_asked_for(tmp_path: Path) -> None:
-    """DuckDB, boto3 and pandas come with the first query, bucket or job that needs them."""
+    """DuckDB, boto3 and pandas come with the first query, bucket or job that needs them; rich is for commands."""
     environment = {"PYTHONPROFILEIMPORTTIME": "1", "JJQ_HTTP_LISTEN": "127.0.0.1:0"}
     with JjqServer(tmp_path, environment=environment) as server:
         loaded = server.log.read_bytes()
     assert _is_loaded("jjq.http.serving", loaded)
-    engines = ("duckdb", "boto3", "botocore", "pandas.core", "pyspark", "pyarrow.dataset")
+    engines = (
+        "duckdb", "boto3", "botocore", "pandas.core", "pyspark", "pyarrow.dataset", "rich.console", "pygments",
+    )  # fmt: skip
     assert [name for name in engines if _is_loaded(name, loaded)] == []
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+import pyarrow as pa
 import pytest
 
-from coldstore.shared.errors import Fenced, InvalidInput, Unavailable
+from coldstore.shared.errors import Conflict, Fenced, InvalidInput, Unavailable
 from hotstore.port import Receipt
 from jjq.client.client import AsyncClient
 from jjq.remote.store import RemoteStore
 from jjq.server.unary import Transports
 from jjq.v1 import jjq_pb2 as pb
+from jjq.wire import arrow_ipc
+from jjq.wire.arrow_field import Span
 from jjq.wire.services import PEER
 from jjq.wire.status import error_in
 from sharding.routing.router import Router
@@ -81,6 +84,29 @@ async def test_what_is_wrong_with_a_forwarded_push_its_owner_says(nodes: Cluster
         assert isinstance(error_in(response.results[0].error), InvalidInput)
     call.cancel()
     assert (await client.push("q", numbers(2, 1))).first_offset == 12, "the connection is as good as before"
+
+
+async def test_a_single_call_is_passed_on_unread_too(nodes: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its owner alone decodes it. One that waits for room is decoded here: it has a time of its own."""
+    client = await nodes.client("a", direct=False)
+    await client.push("q", numbers(0, 1))
+    await wired(nodes.world.nodes["a"].router)
+    decode, decoded = arrow_ipc.decode, []
+
+    def count(span: Span) -> tuple[pa.RecordBatch, pa.Buffer | None]:
+        decoded.append(span.size)
+        return decode(span)
+
+    monkeypatch.setattr(arrow_ipc, "decode", count)
+    assert (await client.push("q", numbers(1, 1), expected_offset=11)).first_offset == 11
+    assert len(decoded) == 1
+    assert (await client.push("q", numbers(2, 1), timeout=5.0)).first_offset == 12
+    assert len(decoded) == 3
+    with pytest.raises(Conflict):
+        await client.push("q", numbers(3, 1), expected_offset=11)
+    nodes.world.own("q", "c")
+    assert (await client.push("q", numbers(3, 1), expected_offset=13)).first_offset == 13, "b says where"
+    assert await read(client, "offset:10") == [b"%d" % n for n in range(4)]
 
 
 async def test_a_large_push_and_more_than_a_connection_takes_keep_their_order(

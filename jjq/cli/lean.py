@@ -1,0 +1,31 @@
+"""Libraries that others would import if they are installed, and that a command does without: jjq/cli says why."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+
+class _Without(MetaPathFinder):
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname == self._name:
+            raise ModuleNotFoundError(f"the command jjq does without {fullname}", name=fullname)
+        return None  # all others are for the finders after this one
+
+
+def without_pandas() -> None:
+    """From now on `import pandas` fails in this process, as if it were not installed."""
+    sys.meta_path.insert(0, _Without("pandas"))
+
+
+def without_rich() -> None:
+    """The same for rich, if nobody has it yet."""
+    sys.meta_path.insert(0, _Without("rich"))
