@@ -60,7 +60,6 @@ _TENURE = re.compile(r"cluster/tenures/(.+)\.json")
 _QUARANTINED = re.compile(r"queues/[^/]+/quarantine/(\d{20})\.parquet\.[0-9a-f]+")
 _ROLLUP = re.compile(r"queues/[^/]+/index/(\d{20})-(\d{20})\.arrow")
 _SNAPSHOT = re.compile(r"queues/[^/]+/groups/(\d{20})-([0-9a-f]{32})\.arrow")
-_LARGE = re.compile(r"queues/[^/]+/objects/([0-9a-f]{64})")
 _UPLOAD = re.compile(r"queues/[^/]+/uploads/([0-9a-f]{64})\.json")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _DELETION = re.compile(r"deletions/(.+)\.json")
@@ -285,12 +284,6 @@ def large_folder(name: str) -> str:
 def large(name: str, sha256: str) -> str:
     """The large object of these bytes."""
     return large_folder(name) + check_sha256(sha256)
-
-
-def large_sha256(key: str) -> str | None:
-    """The digest that names the large object at this key, else None."""
-    match = _LARGE.fullmatch(key)
-    return match[1] if match else None
 
 
 def upload_folder(name: str) -> str:

@@ -97,7 +97,6 @@ class Server:
         self._health = health.aio.HealthServicer()
         self._page: MetricsPage | None = None
         self._stopped: asyncio.Task[None] | None = None
-        self._closed = asyncio.Event()
         self._grpc = grpc.aio.server(
             interceptors=list(interceptors),
             options=settings.options(),
@@ -266,11 +265,6 @@ class Server:
         await self._memory.close()
         self._stalls.close()
         self._log.info("stopped")
-        self._closed.set()
-
-    async def wait_closed(self) -> None:
-        """Return when the server has stopped, by whoever's wish."""
-        await self._closed.wait()
 
 
 def _health(servicer: health.aio.HealthServicer, drain: Drain, incoming: Incoming) -> dict[str, Any]:
