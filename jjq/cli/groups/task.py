@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from coldstore.shared.errors import InvalidInput
-from jjq.cli.connection import HERE, AsJson, Connection
+from jjq.cli.connection import HERE, AsJson, Connection, GroupId
 from jjq.cli.output import print_fields, print_json, print_table
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def session_client(at: Connection, session: str) -> Iterator[Client]:
 
 @app.command
 def take(
-    group: str,
+    group: GroupId,
     /,
     *,
     max: Annotated[int, Parameter(name=["--max", "-n"])] = 1,
@@ -57,8 +57,6 @@ def take(
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     max
         At most this many tasks.
     wait
@@ -80,7 +78,7 @@ def take(
 
 
 @app.command
-def ack(group: str, /, *tasks: str, session: Session = "cli", at: Connection = HERE) -> None:
+def ack(group: GroupId, /, *tasks: str, session: Session = "cli", at: Connection = HERE) -> None:
     """The tasks are done.
 
     ```
@@ -89,8 +87,6 @@ def ack(group: str, /, *tasks: str, session: Session = "cli", at: Connection = H
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     tasks
         ID:ATTEMPT each, as `jjq task take` printed them.
     """
@@ -100,7 +96,7 @@ def ack(group: str, /, *tasks: str, session: Session = "cli", at: Connection = H
 
 @app.command
 def nack(
-    group: str,
+    group: GroupId,
     /,
     *tasks: str,
     delay: float | None = None,
@@ -116,8 +112,6 @@ def nack(
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     tasks
         ID:ATTEMPT each, as `jjq task take` printed them.
     delay
@@ -131,7 +125,7 @@ def nack(
 
 @app.command
 def release(
-    group: str,
+    group: GroupId,
     /,
     *tasks: str,
     delay: float | None = None,
@@ -147,8 +141,6 @@ def release(
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     tasks
         ID:ATTEMPT each, as `jjq task take` printed them.
     delay
@@ -162,7 +154,7 @@ def release(
 
 @app.command
 def touch(
-    group: str, seconds: float, /, *tasks: str, session: Session = "cli", at: Connection = HERE
+    group: GroupId, seconds: float, /, *tasks: str, session: Session = "cli", at: Connection = HERE
 ) -> None:
     """Hold tasks for so many seconds longer.
 
@@ -172,8 +164,6 @@ def touch(
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     seconds
         How much longer.
     tasks
@@ -184,7 +174,7 @@ def touch(
 
 
 @app.command
-def bury(group: str, /, *ids: int, reason: str | None = None, at: Connection = HERE) -> None:
+def bury(group: GroupId, /, *ids: int, reason: str | None = None, at: Connection = HERE) -> None:
     """Set tasks aside, in whatever state, until they are kicked.
 
     ```
@@ -193,8 +183,6 @@ def bury(group: str, /, *ids: int, reason: str | None = None, at: Connection = H
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     ids
         Ids of the tasks.
     reason
@@ -206,7 +194,7 @@ def bury(group: str, /, *ids: int, reason: str | None = None, at: Connection = H
 
 @app.command
 def kick(
-    group: str, /, *ids: int, count: int | None = None, where: str | None = None, at: Connection = HERE
+    group: GroupId, /, *ids: int, count: int | None = None, where: str | None = None, at: Connection = HERE
 ) -> None:
     """Make buried tasks ready: up to --count of them, the oldest first, those with these ids, or those --where.
 
@@ -218,8 +206,6 @@ def kick(
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     ids
         Ids of the tasks.
     count
@@ -233,7 +219,7 @@ def kick(
 
 
 @app.command
-def delete(group: str, /, *ids: int, at: Connection = HERE) -> None:
+def delete(group: GroupId, /, *ids: int, at: Connection = HERE) -> None:
     """The tasks are done, in whatever state they are. Their elements stay.
 
     ```
@@ -242,8 +228,6 @@ def delete(group: str, /, *ids: int, at: Connection = HERE) -> None:
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     ids
         Ids of the tasks.
     """
@@ -252,7 +236,7 @@ def delete(group: str, /, *ids: int, at: Connection = HERE) -> None:
 
 
 @app.command
-def peek(group: str, id: int, /, *, json: AsJson = False, at: Connection = HERE) -> None:
+def peek(group: GroupId, id: int, /, *, json: AsJson = False, at: Connection = HERE) -> None:
     """Look at a task, whatever its state.
 
     ```
@@ -261,8 +245,6 @@ def peek(group: str, id: int, /, *, json: AsJson = False, at: Connection = HERE)
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     id
         Id of the task.
     """
@@ -277,7 +259,7 @@ def peek(group: str, id: int, /, *, json: AsJson = False, at: Connection = HERE)
 
 @app.command(name="list")
 def list_(
-    group: str,
+    group: GroupId,
     /,
     *,
     state: State | None = None,
@@ -294,8 +276,6 @@ def list_(
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     state
         Only tasks in this state.
     limit
@@ -313,7 +293,7 @@ def list_(
 
 
 @app.command
-def at(group: str, time: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
+def at(group: GroupId, time: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
     """Show the tasks as they were at a time.
 
     ```
@@ -322,8 +302,6 @@ def at(group: str, time: str, /, *, json: AsJson = False, at: Connection = HERE)
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     time
         The time, in ISO 8601; without a zone it is UTC.
     """

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from coldstore.shared.errors import InvalidInput
-from jjq.cli.connection import HERE, Connection
+from jjq.cli.connection import HERE, Connection, GroupId
 from jjq.cli.output import note
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class CommandFailed(Exception):
 
 
 def work(
-    group: str,
+    group: GroupId,
     /,
     *command: Annotated[str, Parameter(allow_leading_hyphen=True)],
     concurrency: Annotated[int, Parameter(name=["--concurrency", "-c"])] = 1,
@@ -46,8 +46,6 @@ def work(
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     command
         The command and its arguments, after two hyphens.
     concurrency

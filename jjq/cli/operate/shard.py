@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from jjq.cli import exits
-from jjq.cli.connection import HERE, AsJson, Connection, Flag
+from jjq.cli.connection import HERE, AsJson, Connection, Flag, QueueName
 from jjq.cli.output import agreed, bytes_text, note, print_json, print_table, progress
 from sharding.limits import PLAN_MOVES_MAX
 
@@ -46,7 +46,7 @@ def list_(
 
 @app.command
 def move(
-    queue: str,
+    queue: QueueName,
     /,
     *,
     to: str,
@@ -62,8 +62,6 @@ def move(
 
     Parameters
     ----------
-    queue
-        Name of the queue.
     to
         Name of the node.
     first
@@ -76,7 +74,7 @@ def move(
 
 @app.command
 def split(
-    queue: str,
+    queue: QueueName,
     /,
     *,
     parts: int = 0,
@@ -89,8 +87,6 @@ def split(
 
     Parameters
     ----------
-    queue
-        Name of the queue.
     parts
         How many ranges; 0: as many as there are other nodes.
     undo

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 from cyclopts import Parameter
 
 from coldstore.shared.errors import InvalidInput
-from jjq.cli.connection import Json, PushConnection
+from jjq.cli.connection import Json, PushConnection, QueueName
 from jjq.cli.output import Bar, note, print_json, progress, time_text
 from jjq.cli.queues.elements import from_json
 
@@ -28,7 +28,7 @@ Item = tuple[bytes | str, bytes | str | None, Headers]
 
 
 def push(
-    queue: str,
+    queue: QueueName,
     /,
     *values: Annotated[str, Parameter(allow_leading_hyphen=True)],
     file: Annotated[Path | None, Parameter(name=["--file", "-f"])] = None,
@@ -57,8 +57,6 @@ def push(
 
     Parameters
     ----------
-    queue
-        Name of the queue.
     values
         One element each. Default: the lines of standard input.
     file
@@ -98,7 +96,7 @@ def push(
 
 
 def push_file(
-    queue: str,
+    queue: QueueName,
     /,
     *files: Annotated[str, Parameter(allow_leading_hyphen=True)],
     media_type: str | None = None,
@@ -118,8 +116,6 @@ def push_file(
 
     Parameters
     ----------
-    queue
-        Name of the queue.
     files
         Paths of files; one element each.
     media_type
