@@ -101,7 +101,7 @@ def prepare(work: Copying, *, empty: bool) -> None:
     if found is not None and empty:
         raise Conflict(
             f"{work.target} is not empty, it holds {found.key}: restore into an empty place, and start servers on that "
-            f"one; or go on with a restore that was broken off, by --resume"
+            f"one; or continue an interrupted restore with --resume"
         )
     theirs = ColdStore(work.target, work.clock, work.chance).id
     if found is not None and theirs is None:
@@ -112,7 +112,7 @@ def prepare(work: Copying, *, empty: bool) -> None:
         raise Conflict("source and target are the same place: choose another target")
     for prefix in ("cluster/", "journals/"):
         if (used := next(work.target.list(prefix), None)) is not None:
-            raise Conflict(f"{work.target} holds {used.key}: servers have used it, it is no backup any more")
+            raise Conflict(f"{work.target} holds {used.key}: servers used it, so it is no longer a backup")
     with suppress(Conflict):  # there already, and the same
         work.target.put_if_absent(paths.STORE, work.source.objects.get(paths.STORE).data)
 
@@ -168,7 +168,7 @@ def _begin(work: Copying, source: BlockFiles) -> BlockFiles:
     with suppress(NotFound):
         work.target.head(paths.shards(name))
         raise Conflict(
-            f"{work.target} holds {paths.shards(name)}: servers have used it, it is no backup any more"
+            f"{work.target} holds {paths.shards(name)}: servers used it, so it is no longer a backup"
         )
     data = queue.encode(source.settings)
     try:

@@ -247,7 +247,7 @@ class Engine:
         try:
             await self._runners.seal.run(lambda: witness.testify(extent, exposed, closed=closed))
         except JjqError as error:
-            log.warning("the cold store was not told how far the journal goes: %s", error)
+            log.warning("could not record in the cold store how far the journal goes: %s", error)
 
     @property
     def objects(self) -> ObjectStore:

@@ -120,7 +120,7 @@ def size(name: str, given: object) -> int:
         return whole(name, given)
     match = _SIZE.fullmatch(given.strip())
     if match is None:
-        raise InvalidInput(f"{name} {given[:40]!r} is no size: write bytes, or a unit as in 64MiB")
+        raise InvalidInput(f"{name} {given[:40]!r} is not a size: write bytes, or a unit as in 64MiB")
     unit: int = (1024 if match[3] else 1000) ** _POWERS[match[2].lower()]
     return round(float(match[1]) * unit)
 

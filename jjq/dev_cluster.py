@@ -146,7 +146,7 @@ class Cluster:
                 self.wait_ready(name)
                 _say(f"{name} is back")
             case _:
-                raise InvalidInput(f"{' '.join(words)!r:.60} is no order: say {_WORDS}")
+                raise InvalidInput(f"{' '.join(words)!r:.60} is not a command: say {_WORDS}")
 
     def _node(self, which: str) -> str:
         """The full name of a node, which may be given as n2 or 2 for short."""

@@ -126,7 +126,7 @@ def check_new_queue(name: str) -> str:
     check_name(name)
     if "~" in name:
         raise InvalidInput(
-            f"queue name {name!r:.60} is not allowed: names with '~' are those of ledgers, which come with their group"
+            f"queue name {name!r:.60} is not allowed: names with '~' belong to ledgers of groups; choose another"
         )
     return name
 
@@ -273,7 +273,7 @@ def parse_snapshot(key: str) -> tuple[int, str] | None:
 def check_sha256(sha256: str) -> str:
     """Return `sha256` if it can be the digest of an object, and so its name."""
     if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
-        raise InvalidInput(f"{str(sha256)[:80]!r} is no sha256: use 64 lower-case hexadecimal digits")
+        raise InvalidInput(f"{str(sha256)[:80]!r} is not a sha256: use 64 lower-case hexadecimal digits")
     return sha256
 
 

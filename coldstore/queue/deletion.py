@@ -66,7 +66,7 @@ def mark(
 
     def marked(now: QueueSettings) -> QueueSettings:
         if now.id != identity:
-            raise NotFound(f"queue {name} is another one by now: look at it again, then decide")
+            raise NotFound(f"queue {name} is now another queue: look at it again, then decide")
         if now.importing is not None:
             raise Conflict(f"queue {name} is being imported: wait for that, or run the import again")
         return now if now.deleted is not None else replace(now, deleted=deleted, state=state)

@@ -236,7 +236,7 @@ def _unreadable(header: str, raw: bytes) -> DataLoss:
 
 def _check_sha256(sha256: str) -> None:
     if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
-        raise InvalidInput(f"{str(sha256)[:80]!r} is no sha256: use 64 lower-case hexadecimal digits")
+        raise InvalidInput(f"{str(sha256)[:80]!r} is not a sha256: use 64 lower-case hexadecimal digits")
 
 
 def _check_size(size: int) -> None:

@@ -65,7 +65,7 @@ def _ask(data: bytes, folder: Path) -> list[Any]:
         )
         rows: list[Any] = orjson.loads(asked.stdout)
     except (OSError, subprocess.SubprocessError, orjson.JSONDecodeError) as error:
-        log.warning("a damaged checkpoint does not tell which subscribers it had: %s", error)
+        log.warning("cannot read from a damaged checkpoint which subscribers it had: %s", error)
         return []
     finally:
         with suppress(OSError):

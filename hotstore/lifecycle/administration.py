@@ -75,7 +75,7 @@ class Administration:
             lambda: self._cold.update_queue(name, block_bytes=block_bytes, block_seconds=block_seconds)
         )
         if settings.id != queue.settings.id:
-            raise Conflict(f"queue {name} is another one by now: look at it again, then decide")
+            raise Conflict(f"queue {name} is now another queue: look at it again, then decide")
         queue.use(settings)
         self._registry.changes.queues.add(queue)
         await commit_state(

@@ -60,7 +60,7 @@ class AuditLog:
                     await self._store.create_queue(AUDIT_QUEUE, content="json")
                     await self._store.append(push)
         except JjqError as error:
-            self._log.error("an act could not be told to the audit queue", why=error.message, **fields)
+            self._log.error("an act could not be written to the audit queue", why=error.message, **fields)
 
     async def close(self) -> None:
         """Wait for what is being told."""

@@ -138,7 +138,7 @@ class Keyring:
     def require_peer(self, text: str | None) -> None:
         """Return if another node of the cluster asks."""
         if self._by_id and not (text and self.peer and hmac.compare_digest(text, self.peer)):
-            raise NoKey("only nodes of the cluster may ask here, with the key that they share")
+            raise NoKey("only nodes of the cluster may call this, with the key that they share")
 
     @contextmanager
     def watch(self, recheck: Recheck) -> Iterator[Watched]:
@@ -230,4 +230,4 @@ class Keyring:
             try:
                 await self.refresh()
             except JjqError as error:
-                self._log.warning("the keys could not be read; those that are known stay", why=str(error))
+                self._log.warning("the keys could not be read; the known keys stay in force", why=str(error))

@@ -111,7 +111,7 @@ class KeyUsage:
     def stream(self) -> Iterator[None]:
         """Around a stream."""
         if self.quota.streams and self._streams >= self.quota.streams:
-            raise Exhausted(f"key {self._key} has {self._streams} open streams, as many as it may: close one")
+            raise Exhausted(f"key {self._key} has {self._streams} open streams, its limit: close one")
         self._streams += 1
         try:
             yield

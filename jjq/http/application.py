@@ -189,7 +189,7 @@ class Application:
         if origin not in self._origins:
             raise HttpRefusal(
                 403,
-                f"web pages of {origin[:100]!r} may not ask this server: list that origin in http_origins",
+                f"web pages of {origin[:100]!r} may not call this server: list that origin in http_origins",
             )
         return [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin"), *_SHARED]
 

@@ -100,7 +100,7 @@ class ProcessQueries:
             if self._closed:
                 raise Unavailable("the server is stopping: ask again") from None
             raise InvalidInput(
-                "the process of the query has died, probably for want of memory: ask for less at once"
+                "the process of the query has died, probably for lack of memory: ask for less at once"
             ) from None
         finally:
             if timer is not None:

@@ -53,7 +53,7 @@ class ObjectShelf:
         try:
             return bytes(self._objects.get(self._key(name)).data)
         except NotFound:
-            raise DataLoss(f"{name} is not there any more") from None
+            raise DataLoss(f"{name} is no longer there") from None
 
     def put(self, name: CheckpointName, made: Path) -> None:
         failpoint.reach("checkpoint.made")

@@ -336,7 +336,7 @@ def _time(text: str) -> datetime:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise InvalidInput(f"{text!r:.40} is no time: write 2026-01-31T12:00:00Z") from None
+        raise InvalidInput(f"{text!r:.40} is not a time: write 2026-01-31T12:00:00Z") from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 

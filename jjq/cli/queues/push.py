@@ -176,7 +176,7 @@ def _items(source: BinaryIO, jsonl: bool, key: str | None, shared: Headers, bar:
 def _lines(file: Path | None) -> BinaryIO:
     if file is None:
         if sys.stdin.isatty():
-            note("type an element a line; Ctrl-D ends, Ctrl-C breaks off")
+            note("type one element per line; Ctrl-D ends, Ctrl-C cancels")
         return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
     try:
         return file.open("rb")

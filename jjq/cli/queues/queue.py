@@ -244,7 +244,7 @@ def delete(
             _show_deletion(planned, client.get_queue(queue), False)
             if not sys.stdin.isatty():
                 raise InvalidInput(
-                    f"queue {queue} was not deleted: there is nobody to ask here, so say --yes"
+                    f"queue {queue} was not deleted: nobody can confirm it here, so give --yes"
                 )
             if not agreed(f"Delete queue {queue}?"):
                 note("nothing was deleted")

@@ -71,7 +71,7 @@ class SocketQueues:
         """Create a queue; `NameTaken` if there is one."""
         if not self._creates:
             raise Denied(
-                "clients of this server may not create queues: set connect_create_queues, or ask who may"
+                "clients of this server may not create queues: set connect_create_queues, or ask an administrator"
             )
         attempts = None if request.retries is None else min(max(request.retries, 1), ATTEMPTS_MAX)
         settings = GroupSettings(driver=DRIVER, max_attempts=attempts, on_exhausted="drop")

@@ -320,8 +320,8 @@ def live_routes() -> list[HttpRoute]:
         return document(_only(sample, queues | details), headers=[_NO_STORE])
 
     parameters = (
-        Parameter("queues", "names with commas: tell the extent of these queues, too"),
-        Parameter("details", "names with commas: … and the subscribers and groups of these"),
+        Parameter("queues", "names, separated by commas: also show the offsets of these queues"),
+        Parameter("details", "names, separated by commas: also show subscribers and groups of these queues"),
     )
     return [
         HttpRoute(

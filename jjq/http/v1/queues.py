@@ -15,7 +15,7 @@ PAGE = (
     Parameter("page_size", "entries of a page; 0: all at once, if they are not too many", "integer"),
     Parameter("page_token", "next_page_token of the page before"),
 )
-_DRY_RUN = Parameter("dry_run", "only tell what would be done", "boolean")
+_DRY_RUN = Parameter("dry_run", "only show what would be done", "boolean")
 
 
 def asked_page(request: Request, scope: str, *names: str) -> Page:

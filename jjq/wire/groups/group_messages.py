@@ -143,7 +143,7 @@ def update_in(message: pb.UpdateGroupRequest) -> dict[str, Any]:
 
 def _check_clearable(name: str) -> None:
     if name not in CLEARABLE:
-        raise InvalidInput(f"{name[:60]!r} cannot be taken away: of {', '.join(CLEARABLE)} it can be")
+        raise InvalidInput(f"{name[:60]!r} cannot be cleared; these can: {', '.join(CLEARABLE)}")
 
 
 # Groups -------------------------------------------------------------------------------------------
