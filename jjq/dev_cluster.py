@@ -198,7 +198,7 @@ def cluster(
     s3_port
         Port of the S3 server.
     journal
-        Where pushes are made durable. With s3 a node that dies loses nothing and the others take over.
+        Where pushes become durable. With s3 nothing is lost if a node dies, and the others take over.
     """
     if nodes < 1:
         raise InvalidInput(f"a cluster has at least one node, not {nodes}")

@@ -149,7 +149,7 @@ def update(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> None:
-    """Change settings of a group from now on; what is not given stays. Its driver cannot be changed.
+    """Change settings of a group from now on. Settings that you leave out stay. The driver cannot be changed.
 
     ```
     jjq group update orders/billing --ttr 120
@@ -159,7 +159,7 @@ def update(
     Parameters
     ----------
     clear
-        Take a setting away: ttl, max-attempts, capacity, per-key or rate; may be repeated.
+        Remove a setting: ttl, max-attempts, capacity, per-key or rate; may be repeated.
     """
     changes = settings.given()
     for word in clear or ():
@@ -175,7 +175,7 @@ def update(
 
 @app.command
 def pause(group: GroupId, /, *, json: AsJson = False, at: Connection = HERE) -> None:
-    """Hand out no tasks until `jjq group resume`. Acks and the rest go on.
+    """Hand out no tasks until `jjq group resume`. Acks and all other verbs work meanwhile.
 
     ```
     jjq group pause orders/billing
@@ -208,7 +208,7 @@ def seek(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> None:
-    """Begin anew at a starting point: tasks from there on are ready again. Refused while tasks are taken.
+    """Go back to a starting point: all tasks from there on are ready again. Refused while tasks are taken.
 
     ```
     jjq group seek orders/billing ago:1h --dry-run
@@ -220,7 +220,7 @@ def seek(
 
 @app.command
 def stats(group: GroupId, /, *, json: AsJson = False, at: Connection = HERE) -> None:
-    """Show how many tasks are in which state, and how often each verb was called.
+    """Count the tasks in each state, and the calls of each verb.
 
     ```
     jjq group stats orders/billing
@@ -241,7 +241,7 @@ def stats(group: GroupId, /, *, json: AsJson = False, at: Connection = HERE) -> 
 
 @app.command
 def delete(group: GroupId, /, *, force: Flag = False, at: Connection = HERE) -> None:
-    """Delete a group. Elements stay, and so does its ledger.
+    """Delete a group. The elements and the ledger stay.
 
     ```
     jjq group delete orders/billing

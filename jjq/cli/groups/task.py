@@ -29,7 +29,7 @@ _SESSION_SECONDS = 86_400.0  # long: the ttr of the task decides, not that of th
 
 @contextmanager
 def session_client(at: Connection, session: str) -> Iterator[Client]:
-    """A client of this session. What it takes stays taken when the command ends, for the ttr of the task."""
+    """A client of this session. Tasks that it takes stay taken after the command has ended, for their ttr."""
     with at.open() as client:
         client.session(session, ttr=_SESSION_SECONDS)
         yield client
@@ -62,7 +62,7 @@ def take(
     wait
         Seconds to wait for the first one.
     ttr
-        Seconds that they may be held. Default: as the task or the group says.
+        Seconds for which you may hold them. Default: the ttr of the task or the group.
     key
         Only tasks with this key; may be repeated.
     """
@@ -79,7 +79,7 @@ def take(
 
 @app.command
 def ack(group: GroupId, /, *tasks: str, session: Session = "cli", at: Connection = HERE) -> None:
-    """The tasks are done.
+    """Mark tasks as done.
 
     ```
     jjq task ack orders/billing 17:1 18:1
@@ -104,7 +104,7 @@ def nack(
     session: Session = "cli",
     at: Connection = HERE,
 ) -> None:
-    """The tasks failed: they come back later, as often as the group allows.
+    """Mark tasks as failed: they come back later, as often as the group allows.
 
     ```
     jjq task nack orders/billing 17:1 --reason "no such customer"
@@ -133,7 +133,7 @@ def release(
     session: Session = "cli",
     at: Connection = HERE,
 ) -> None:
-    """Give tasks back to their places. That does not count as an attempt.
+    """Give tasks back; each keeps its place in the order. This does not count as a failure.
 
     ```
     jjq task release orders/billing 17:1
@@ -156,7 +156,7 @@ def release(
 def touch(
     group: GroupId, seconds: float, /, *tasks: str, session: Session = "cli", at: Connection = HERE
 ) -> None:
-    """Hold tasks for so many seconds longer.
+    """Hold tasks for some seconds longer.
 
     ```
     jjq task touch orders/billing 60 17:1
@@ -175,7 +175,7 @@ def touch(
 
 @app.command
 def bury(group: GroupId, /, *ids: int, reason: str | None = None, at: Connection = HERE) -> None:
-    """Set tasks aside, in whatever state, until they are kicked.
+    """Set tasks aside, whatever their state, until they are kicked.
 
     ```
     jjq task bury orders/billing 17 --reason "wrong currency"
@@ -196,7 +196,7 @@ def bury(group: GroupId, /, *ids: int, reason: str | None = None, at: Connection
 def kick(
     group: GroupId, /, *ids: int, count: int | None = None, where: str | None = None, at: Connection = HERE
 ) -> None:
-    """Make buried tasks ready: up to --count of them, the oldest first, those with these ids, or those --where.
+    """Make buried tasks ready: the oldest --count of them, those with these ids, or those that match --where.
 
     ```
     jjq task kick orders/billing --count 100
@@ -209,7 +209,7 @@ def kick(
     ids
         Ids of the tasks.
     count
-        At most so many.
+        At most this many.
     where
         A condition in SQL over task, attempt, since, worker and reason.
     """
@@ -220,7 +220,7 @@ def kick(
 
 @app.command
 def delete(group: GroupId, /, *ids: int, at: Connection = HERE) -> None:
-    """The tasks are done, in whatever state they are. Their elements stay.
+    """Mark tasks as done, whatever their state. Their elements stay.
 
     ```
     jjq task delete orders/billing 17

@@ -41,8 +41,8 @@ def work(
     ```
 
     The value of a task is the command's standard input; JJQ_TASK, JJQ_ATTEMPT, JJQ_KEY and JJQ_GROUP are in its
-    environment. If the command ends with 0 the task is acked, else it is nacked, with the last line of the command's
-    standard error as the reason. SIGTERM lets the commands that run end, and takes no further task.
+    environment. If the command ends with 0, the task is acked. Otherwise it is nacked, with the last line of the
+    command's standard error as the reason. On SIGTERM, no further task is taken, and running commands may end.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def work(
     concurrency
         How many tasks are handled at a time.
     ttr
-        Seconds after which a task of a worker that has died goes to another one. Default: as the group says.
+        Seconds after which the task of a dead worker goes to another one. Default: the ttr of the group.
     """
     if not command:
         raise InvalidInput("name the command that handles a task: jjq work GROUP -- COMMAND")

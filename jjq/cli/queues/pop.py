@@ -111,14 +111,14 @@ def get(
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     at: Connection = HERE,
 ) -> None:
-    """Write the large object of an element to a file or to standard output; of a plain element, its value.
+    """Write the large object of an element to a file or to standard output. If it has none, write its value.
 
     ```
     jjq get images 17 -o cat.png
     jjq get models 3 | tar -x
     ```
 
-    A file appears under its name when all of it is there and its checksum is right.
+    A file gets its name only when it is complete and its checksum is right.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def replay(
     Parameters
     ----------
     end
-        A starting point too: where to stop, not included. By default the end of the queue now.
+        Where to stop, not included: also a starting point. Default: the present end of the queue.
     """
     form = choose_form(json, values)
     with at.open() as client:

@@ -105,7 +105,7 @@ def push_file(
     json: Json = False,
     at: PushConnection = _HERE,
 ) -> None:
-    """Push files, each as one element, whatever it holds and however large it is.
+    """Push files of any kind and size, each as one element.
 
     ```
     jjq push-file images cat.png dog.png
@@ -119,7 +119,7 @@ def push_file(
     files
         Paths of files; one element each.
     media_type
-        Of these files, such as image/png. By default it follows from the name of each.
+        Media type of these files, such as image/png. Default: what the name of each says.
     key
         Key for all these elements.
     header

@@ -232,7 +232,7 @@ def delete(
     dry_run
         Only show what would be deleted.
     yes
-        Do not ask. Needed where there is no terminal.
+        Do not ask. Needed if there is no terminal.
     """
     grace = None if grace_days is None else grace_days * 86_400
     with at.open() as client:

@@ -63,7 +63,7 @@ def _write(rows: SqlResult, format: Format, sink: IO[bytes], *, on_screen: bool)
 
 
 def print_rows(rows: SqlResult) -> int:
-    """A table on standard output. What is left out is said."""
+    """Print a table, and say if rows were left out."""
     shown: list[list[str | None]] = []
     names = list(rows.schema.names)
     for batch in rows:

@@ -24,7 +24,7 @@ Strict = Annotated[
 
 
 def open_text(*files: Path, strict: bool = False) -> TextQueue:
-    """Files as one queue; what it skips is told once, on standard error."""
+    """Open files as one queue; report skipped lines once, on standard error."""
     from jjq.textqueue.queue import TextQueue
 
     return TextQueue(*files, strict=strict, report=lambda text: note(f"jjq: {text}"))
@@ -106,7 +106,7 @@ def append(
     sync: Flag = False,
     json: AsJson = False,
 ) -> None:
-    """Append messages to a file, which is created if need be: the arguments, or the lines of standard input.
+    """Append messages to a file: the arguments, or the lines of standard input. The file is created if it is missing.
 
     ```
     jjq text append jobs.tq 'send the report'
@@ -119,7 +119,7 @@ def append(
     values
         One message each; it may have several lines. Default: each line of standard input is a message.
     variable
-        A variable of each message, with trailing spaces for what it may become; may be repeated.
+        A variable of each message, with trailing spaces as room to grow; may be repeated.
     mutex
         Give each message a mutex variable, so that several workers can share the file.
     sync
