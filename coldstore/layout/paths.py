@@ -43,7 +43,7 @@ TENURES: Final = "cluster/tenures/"
 QUEUES: Final = "queues/"
 NODES: Final = "cluster/nodes/"
 SINGLE_NODE: Final = (
-    "_lone"  # in place of a name: the server that has a store for itself; no node is called so
+    "_lone"  # in place of a name: a server that is alone on its store; no node can have this name
 )
 DELETIONS: Final = "deletions/"
 
@@ -109,7 +109,7 @@ def ledger_parts(name: str) -> tuple[str, str] | None:
 def check_name(name: str, what: str = "queue") -> str:
     """Return `name` if it can name a queue or subscriber. Then it is a safe folder name, too.
 
-    The name of a ledger is that of a queue. Who creates a queue for a user refuses it (`check_new_queue`).
+    A ledger's name is a valid queue name here. `check_new_queue` refuses it for queues that users create.
     """
     fits = is_queue_name if what == "queue" else is_name
     if not isinstance(name, str) or not fits(name):
@@ -358,7 +358,7 @@ def checkpoint_name(key: str) -> str | None:
 
 
 def witness(node_id: str | None) -> str:
-    """What is said of the journal on the disk of a node; None: of the only one there is."""
+    """The document about the journal on the disk of a node; None: of a server that is alone."""
     return "journal.json" if node_id is None else f"cluster/journals/{check_name(node_id, 'node')}.json"
 
 
@@ -373,6 +373,6 @@ def deletion(name: str) -> str:
 
 
 def deletion_queue(key: str) -> str | None:
-    """The queue of whose deletion this key tells, else None."""
+    """The deleted queue that this note is about, else None."""
     match = _DELETION.fullmatch(key)
     return match[1] if match and is_queue_name(match[1]) else None

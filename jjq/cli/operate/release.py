@@ -29,8 +29,8 @@ def release(
     A server without --node owns its store alone. It keeps the store when it stops, as long as some elements that it
     acknowledged are only in its data directory. Start it again with that data directory, and nothing is lost. Accept
     the loss only if the data directory is gone for good: the store keeps what it has, and the next server that starts
-    goes on there. Queues that may have lost elements then refuse pushes until you accept the loss of each: `jjq queue
-    accept-loss QUEUE` shows it, and accepts it with --yes.
+    goes on there. Queues that may have lost elements then refuse pushes. `jjq queue accept-loss QUEUE` shows the loss
+    of a queue, and accepts it with --yes.
 
     Make sure that the old server does not run. If it runs and can reach the store, this command sees that it is alive,
     and changes nothing. If it cannot reach the store, it goes on acknowledging, and all of that is lost.
