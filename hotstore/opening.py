@@ -96,7 +96,7 @@ async def open_engine(
 
 
 def _remove_catalog(directory: Path) -> None:
-    """Earlier releases kept a copy of some state here, for people. It is written no more, and would mislead them."""
+    """Remove the copy of some state that earlier releases wrote for people. It would mislead them now."""
     for old in directory.glob("catalog.duckdb*"):
         with suppress(OSError):
             old.unlink()
@@ -119,5 +119,5 @@ def _disk_journal(
 async def open_store(
     directory: Path, cold: ColdStore, *, settings: HotSettings, clock: Clock, chance: Chance
 ) -> HotStore:
-    """As `open_engine`, for those who only want the verbs; `close` of the store closes everything."""
+    """As `open_engine`, for callers that only need the verbs; `close` of the store closes everything."""
     return (await open_engine(directory, cold, settings=settings, clock=clock, chance=chance)).store

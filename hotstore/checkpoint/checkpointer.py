@@ -108,7 +108,8 @@ class Checkpointer:
         self._next = self._clock.monotonic() + self._shelf.every_seconds
 
     def due(self) -> bool:
-        """As soon as the journal goes on in another file, too: should one be lost, the checkpoint says enough."""
+        """Whether one is due: by time, or because the journal went on in another file. If a file is lost, the
+        checkpoint still has its state."""
         file = self._journal.chapter(0)
         if self._file is None:
             self._file = file
@@ -202,7 +203,7 @@ class Checkpointer:
         return data if digest_of(data) == self._kept[-1].digest else None
 
     def _remove_older(self) -> None:
-        """The newest two stay; so does what another journal left there."""
+        """Remove all but the newest two. Files of another journal stay, too."""
         kept = self._kept[-CHECKPOINTS_KEPT:]
         if len(kept) < CHECKPOINTS_KEPT:
             return
@@ -213,7 +214,7 @@ class Checkpointer:
         self._kept = kept
 
     async def trim(self) -> None:
-        """Let go of what nothing needs any more; nothing, while a lost checkpoint may be put back."""
+        """Trim what nothing needs any more. Trim nothing while a lost checkpoint may be put back."""
         if self._registry.has_lost_subscribers():
             return
         if not await self._runner.run(lambda: self._shelf.has(self._kept)):

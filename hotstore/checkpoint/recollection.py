@@ -114,7 +114,7 @@ class Recollection:
         return head, tables
 
     def salvage(self) -> Affected:
-        """Where nothing could be used: the subscribers that the damaged ones had, as far as they still tell."""
+        """If no checkpoint can be used: the subscribers in the damaged ones, as far as they can be read."""
         damaged, self._damaged = self._damaged, []
         return salvage(damaged, self._folder)
 

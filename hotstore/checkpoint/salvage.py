@@ -1,8 +1,8 @@
-"""What damaged checkpoints still tell of subscribers. It is for people: nothing goes on from such a position.
+"""Read the subscribers in damaged checkpoints. This is for people: no subscriber goes on from such a position.
 
 With both checkpoints the names of subscribers are lost. But a bit that flipped, or a piece that is missing, leaves most
-of a DuckDB file readable, and whoever has to create the subscribers again wants to know which they were. DuckDB may
-crash on a damaged file, so a process of its own looks at it, once, in a start that has nothing better.
+of a DuckDB file readable, and the operator who must create the subscribers again wants their names. DuckDB may crash on
+a damaged file, so a process of its own looks at it, once, in a start that has nothing better.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ class Spares:
 
 
 def _in_vain(future: Future[T]) -> bool:
-    """Whether it failed in a way that may pass: room may have come back. Other errors of a disk stay."""
+    """Whether it failed for lack of room, which may have come back. Other errors of a disk stay."""
     error = future.exception() if future.done() else None
     return error is not None and not (isinstance(error, OSError) and error.errno not in _FULL)
 

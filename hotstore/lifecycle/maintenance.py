@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class LookAtJournal(Protocol):
-    """Finds out whether the journal is still where it should be; `durable`: and keeps how far it goes."""
+    """Checks that the journal is still where it should be. With `durable`, writes down how far it goes."""
 
     def __call__(self, *, durable: bool) -> Awaitable[None]: ...
 
@@ -195,7 +195,7 @@ class Maintenance:
             )  # fmt: skip
 
     async def _alone(self, queue: HotQueue, work: Callable[[], T]) -> T | None:
-        """What fails for one queue is not the others' business."""
+        """Log a failure of one queue, and go on with the others."""
         try:
             return await self._parts.runner.run(work)
         except JjqError as error:
