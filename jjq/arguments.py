@@ -1,4 +1,4 @@
-"""What callers give, looked at where it comes in: a mistake is named by the name of its argument, at once.
+"""Checks the arguments of callers where they come in: an error names the argument at once.
 
 Without this, a wrong type would travel until something far away fails over it, with a sentence about a "built-in
 operation" or an attribute that nobody has heard of. Ranges are not looked at here: those who know them do.

@@ -100,7 +100,7 @@ class Keyring:
         return key
 
     def require(self, text: str | None, rights: str, queue: str | None) -> AccessKey | None:
-        """Return if whoever shows this key may do that."""
+        """Return if this key allows it; otherwise raise."""
         key = self.identify(text)
         if key is not None:
             key.require(rights, queue)
@@ -174,7 +174,7 @@ class Keyring:
         return self._now.keys
 
     async def create(self, name: str, scopes: list[str], quota: Quota | None = None) -> NewKey:
-        """A new key; its text is told now and never again."""
+        """A new key; its text is returned now and never again."""
         made = make_key(name, scopes, self._clock.now_us(), self._chance, quota or Quota())
         secret = new_secret(self._chance)
         self._take(await asyncio.to_thread(document.add_key, self._objects, made.key, secret))

@@ -26,7 +26,7 @@ Handler = Callable[[Request], Awaitable[Reply]]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a query, or one header, as the documentation tells of it."""
+    """One parameter of a query, or one header, as the documentation shows it."""
 
     name: str
     about: str

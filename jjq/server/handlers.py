@@ -324,7 +324,7 @@ def _number(context: Context) -> str:
 
 
 async def _abort(context: Context, code: grpc.StatusCode, text: str, trailers: Any) -> NoReturn:
-    """End the call; a client that hangs up before it has heard of it is no error of ours."""
+    """End the call. If the client hangs up before it gets the error, that is no error of ours."""
     try:
         await context.abort(code, text, trailers)
     except grpc.aio.AbortError:
@@ -334,9 +334,8 @@ async def _abort(context: Context, code: grpc.StatusCode, text: str, trailers: A
 
 
 def _let_go(error: BaseException | None) -> None:
-    """Forget the frames in which an error arose: what they worked on may be large.
-
-    One error may be told to many, each of whom raises it anew while he handles another: such a chain can be a circle.
+    """Forget the frames in which an error arose: what they worked on may be large. One error may go to many callers,
+    each of which raises it again while it handles another: such a chain can be a circle.
     """
     seen: set[int] = set()
     while error is not None and id(error) not in seen:

@@ -34,7 +34,8 @@ def group_of(queue: str) -> str:
 
 
 def error_reply(label: int, queue: str, error: JjqError) -> ErrorReply:
-    """What a client is told. The protocol has three codes; what has none is not permitted, and the key says why."""
+    """The error reply to a client. The protocol has three codes; every other error is "not permitted", and the key says
+    why."""
     if isinstance(error, NotFound):
         return ErrorReply(label, "NoObject", queue)
     if isinstance(error, NameTaken):

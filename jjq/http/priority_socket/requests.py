@@ -256,7 +256,7 @@ class SocketRequests:
             await work(slot)
             meter.ended(grpc.StatusCode.OK)
         except JjqError as error:
-            if not self._backend.drain.stopping:  # who waits connects again
+            if not self._backend.drain.stopping:  # a waiting client connects again
                 self._refuse(request, error)
         except Exception as error:
             meter.ended(grpc.StatusCode.INTERNAL)

@@ -46,7 +46,7 @@ from jjq.wire.pages import Page
 
 
 def work_of(store: Store) -> WorkStore:
-    """The same store: whoever serves queues serves their groups."""
+    """The same store: every store that serves queues serves their groups."""
     return cast("WorkStore", store)
 
 

@@ -63,7 +63,7 @@ class WorkStream(NumberedStream):
             self._attached -= 1
             try:
                 await work_of(self._store).detach_session(self._session)
-            except JjqError as error:  # whoever holds its tasks notices by itself that it is not there
+            except JjqError as error:  # the node that has its tasks notices by itself
                 self._call.failed(error)
 
     async def _listen(self, answers: asyncio.Task[None]) -> None:
