@@ -15,7 +15,7 @@
     cluster/tenures/<id>.json                            a node's run and its journal (compare-and-swap)
     cluster/tenures/_lone.json                           the same of a server that is alone: it has the store
     journals/<node>/<seq:020d>                           journal on object storage
-    checkpoints/<node>/<name>                            checkpoints of such a journal (hotstore/checkpoint/shelf.py)
+    checkpoints/<node>/<name>                            checkpoints of such a journal (hotstore/checkpoint)
     checkpoints/<node>/quarantine/<name>                 those that were damaged
     journal.json, cluster/journals/<node>.json           how far a journal on a disk goes; of a lone server, of a node
     access.json                                          keys, of which it has digests (compare-and-swap)

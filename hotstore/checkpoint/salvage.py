@@ -18,15 +18,16 @@ from typing import Any, Final
 import orjson
 
 from coldstore.shared.errors import JjqError
+from hotstore.checkpoint.checkpoint_store import MAKING, fresh_file
 from hotstore.checkpoint.duckdb_file import open_reader
-from hotstore.checkpoint.shelf import MAKING, fresh_file
 from hotstore.limits import SALVAGE_SECONDS
 
 log = logging.getLogger("jjq.hotstore")
 
 _MAGIC: Final = (8, b"DUCK")  # where, and what, in every file of DuckDB
 _START: Final = (
-    "import sys; sys.path[:] = {path!r}\nfrom hotstore.checkpoint.salvage import tell; tell(sys.argv[1])"
+    "import sys; sys.path[:] = {path!r}\n"
+    "from hotstore.checkpoint import salvage; salvage.print_subscribers(sys.argv[1])"
 )
 _QUESTIONS: Final = (
     'SELECT queue, name, "offset" FROM subscribers',
@@ -73,7 +74,7 @@ def _ask(data: bytes, folder: Path) -> list[Any]:
     return rows
 
 
-def tell(path: str) -> None:
+def print_subscribers(path: str) -> None:
     """In that process: print the subscribers of a file as JSON."""
     rows: list[Any] = []
     for question in _QUESTIONS:

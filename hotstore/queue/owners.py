@@ -1,4 +1,4 @@
-"""Port: which node owns a queue. `Alone` is the default, for a server without other nodes.
+"""Port: which node owns a queue. `SoleOwner` is the default, for a server without other nodes.
 
 The hot store asks when it opens a queue that the journal does not name, or names in doubt; never during a push. A queue
 that the journal names without doubt is this node's own.
@@ -64,7 +64,7 @@ class Owners(Protocol):
         ...
 
 
-class Alone:
+class SoleOwner:
     """The only node there is: every queue is its own, and nobody needs to be asked."""
 
     async def claim(self, queue: str) -> Claim:

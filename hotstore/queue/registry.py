@@ -28,7 +28,7 @@ from hotstore.queue.arrival import arrive
 from hotstore.queue.changes import JournalNumbers, StateChanges
 from hotstore.queue.holes import RECORDS_LOST, reconcile
 from hotstore.queue.moves import chunks, commit_state
-from hotstore.queue.owners import Alone, Claim, Owners
+from hotstore.queue.owners import Claim, Owners, SoleOwner
 from hotstore.queue.queue import HotQueue, NoSealer, SealsBlocks
 from hotstore.queue.state import SUBSCRIBERS_LOST, Phase
 from hotstore.queue.subscriber import Subscriber
@@ -51,7 +51,7 @@ class Registry:
         usage: Usage,
         owners: Owners | None = None,
     ) -> None:
-        self.owners = owners or Alone()
+        self.owners = owners or SoleOwner()
         self._cold = cold
         self._committer = committer
         self._runner = runner

@@ -25,17 +25,17 @@ AUDIT_QUEUE: Final = "jjq.audit"
 
 
 class AuditLog:
-    """Records acts; `telling` has those that are being written."""
+    """Records acts; `writing` has those that are being written."""
 
     def __init__(self, store: Store, clock: Clock, log: structlog.typing.FilteringBoundLogger) -> None:
         self._store = store
         self._clock = clock
         self._log = log
-        self.telling: set[asyncio.Task[None]] = set()
+        self.writing: set[asyncio.Task[None]] = set()
         # Acts are recorded in their order, also while the queue is made for the first one.
         self._turn = asyncio.Lock()
 
-    def tell(self, key: str | None, door: str, act: str, queue: str | None, request: str = "") -> None:
+    def record(self, key: str | None, door: str, act: str, queue: str | None, request: str = "") -> None:
         """Record an act. `key` is the text of the key; only its id is recorded."""
         parts = None if key is None else split_key(key)
         fields = {
@@ -47,8 +47,8 @@ class AuditLog:
             "request": request,
         }
         task = asyncio.create_task(self._push(fields), name="jjq-audit")
-        self.telling.add(task)
-        task.add_done_callback(self.telling.discard)
+        self.writing.add(task)
+        task.add_done_callback(self.writing.discard)
 
     async def _push(self, fields: dict[str, str | None]) -> None:
         push = Push(AUDIT_QUEUE, payload("text", [orjson.dumps(fields).decode()]))
@@ -64,5 +64,5 @@ class AuditLog:
 
     async def close(self) -> None:
         """Wait until all acts are written."""
-        if self.telling:
-            await asyncio.wait(self.telling)
+        if self.writing:
+            await asyncio.wait(self.writing)

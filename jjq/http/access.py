@@ -61,7 +61,7 @@ class KeyCheck:
         yield
         audit = request.backend.audit
         if audit is not None and self._ring.closed:
-            audit.tell(request.key, "http", route.name, request.subject, request.id)
+            audit.record(request.key, "http", route.name, request.subject, request.id)
 
 
 class SocketAccess:

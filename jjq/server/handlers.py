@@ -32,7 +32,7 @@ Unary = Callable[[bytes], Awaitable[bytes]]
 T = TypeVar("T")
 
 
-class Gone(Exception):
+class ClientHungUp(Exception):
     """The client is no longer there to be written to."""
 
 
@@ -96,7 +96,7 @@ class Call:
         try:
             await self.outgoing.send(self._context.write(raw), len(raw))
         except grpc.aio.BaseError as error:
-            raise Gone from error
+            raise ClientHungUp from error
         finally:
             if watched is not None:
                 watched.busy = False
@@ -183,7 +183,7 @@ class Guard:
                 memory.used(size)
             if audit is not None and keys is not None and keys.closed:
                 shown, queue = (None, None) if access is None else (access.key, access.queue)
-                audit.tell(shown, "grpc", method, queue, _number(context))
+                audit.record(shown, "grpc", method, queue, _number(context))
             meter.took(clock.monotonic() - started)
             meter.sent(len(reply))
             memory.used(len(reply))
@@ -301,7 +301,7 @@ class Guard:
         if isinstance(error, asyncio.CancelledError | GeneratorExit):
             meter.ended(grpc.StatusCode.CANCELLED)
             raise error
-        if isinstance(error, Gone):
+        if isinstance(error, ClientHungUp):
             meter.ended(grpc.StatusCode.CANCELLED)
             raise asyncio.CancelledError from error
         if isinstance(error, JjqError):

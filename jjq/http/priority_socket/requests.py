@@ -229,7 +229,7 @@ class SocketRequests:
         await self._kept(self._made(request))
         audit = self._backend.audit
         if audit is not None and self._backend.keys is not None and self._backend.keys.closed:
-            audit.tell(self._session.key, "socket", "create_queue", request.queue)
+            audit.record(self._session.key, "socket", "create_queue", request.queue)
         self._session.send(NoticeReply(request.label, "ready"))
 
     async def _made(self, request: CreateRequest) -> None:

@@ -21,7 +21,7 @@ _DRY_RUN = Parameter("dry_run", "only show what would be done", "boolean")
 def asked_page(request: Request, scope: str, *names: str) -> Page:
     """The page that a request asks for; its query may have these names, too."""
     query = request.query("page_size", "page_token", *names)
-    return Page.asked(scope, request.number("page_size", 0, 2**31), query.get("page_token", ""))
+    return Page.requested(scope, request.number("page_size", 0, 2**31), query.get("page_token", ""))
 
 
 async def _list(request: Request) -> Reply:

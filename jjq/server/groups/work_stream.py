@@ -68,7 +68,7 @@ class WorkStream(NumberedStream):
 
     async def _listen(self, answers: asyncio.Task[None]) -> None:
         while not answers.done():
-            raw = await self._hear()
+            raw = await self._next_message()
             if raw is None:
                 return
             for asked in work_requests(raw):

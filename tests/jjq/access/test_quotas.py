@@ -168,7 +168,7 @@ async def test_acts_are_told_in_their_order_also_while_the_audit_queue_is_made(d
     admin = await doors.make("admin")
     audit = doors.server.shared()["audit"]
     for n in range(20):
-        audit.tell(admin, "http", "put_queue", f"q{n}")
+        audit.record(admin, "http", "put_queue", f"q{n}")
     await audit.close()
     told = [
         orjson.loads(v)["queue"]
