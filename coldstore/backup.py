@@ -111,7 +111,7 @@ def prepare(work: Copying, *, empty: bool) -> None:
         raise Conflict("source and target are the same place: choose another target")
     for prefix in ("cluster/", "journals/"):
         if (used := next(work.target.list(prefix), None)) is not None:
-            raise Conflict(f"{work.target} holds {used.key}: servers used it, so it is no longer a backup")
+            raise Conflict(f"{work.target} holds {used.key}: servers have used it, so it is no backup now")
     with suppress(Conflict):  # there already, and the same
         work.target.put_if_absent(paths.STORE, work.source.objects.get(paths.STORE).data)
 
@@ -167,7 +167,7 @@ def _begin(work: Copying, source: BlockFiles) -> BlockFiles:
     with suppress(NotFound):
         work.target.head(paths.shards(name))
         raise Conflict(
-            f"{work.target} holds {paths.shards(name)}: servers used it, so it is no longer a backup"
+            f"{work.target} holds {paths.shards(name)}: servers have used it, so it is no backup now"
         )
     data = queue.encode(source.settings)
     try:

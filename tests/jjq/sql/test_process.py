@@ -255,6 +255,6 @@ def test_errors_keep_their_kind_between_processes() -> None:
     for wrong in (struct.pack(">BI", 99, 1), struct.pack(">BI", 1, 2**31)):
         with pytest.raises(Unavailable, match="not a frame"):
             frames.unpack(wrong)
-    with pytest.raises(Unavailable, match="no Arrow"):
+    with pytest.raises(Unavailable, match="not an Arrow"):
         frames.from_stream(b"xx")
     assert worker.main.__doc__
