@@ -18,7 +18,7 @@ from coldstore.objects.local import LocalObjects
 from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import SystemClock
 from coldstore.store import ColdStore
-from hotstore.checkpoint.shelf import FOLDER
+from hotstore.checkpoint.checkpoint_store import FOLDER
 from hotstore.engine import Engine
 from hotstore.journal import records
 from hotstore.opening import open_engine

@@ -9,11 +9,10 @@ What is copied, and in which order, queue by queue:
     5. roll-ups                  made anew from the metadata
     6. the copy is verified
 
-The source may be written to meanwhile, by any number of servers: metadata is read before the data that it
-names, data is put before the metadata that names it, and nothing that is final ever changes. A young block
-may be merged while we copy; then we look again, and copy the final block. Blocks that the target has are
-not read again, so the next backup costs what was added since. One that was broken off is gone on with
-by giving the command again.
+The source may be written to meanwhile, by any number of servers: metadata is read before the data that it names, data
+is put before the metadata that names it, and nothing that is final ever changes. A young block may be merged while we
+copy; then we look again, and copy the final block. Blocks that the target has are not read again, so the next backup
+costs only what was added since. One that was broken off continues when the command is given again.
 
 Not copied: `shards.json`, `state/`, `cluster/` and `journals/`, which say who serves this place at this moment, and
 what is not history yet; they are of no use anywhere else, and wrong a second later. Nor `quarantine/`.
@@ -54,7 +53,7 @@ from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, DataLoss, JjqError, NotFound
 from coldstore.store import ColdStore
 
-_LOOKS: Final = 8  # at young blocks that are merged under our eyes
+_LOOKS: Final = 8  # at young blocks that others merge while we copy
 _READERS: Final = 4
 
 # Called with the bytes that were copied and the bytes that there are to copy.
@@ -64,7 +63,7 @@ Check = Literal["all", "copied"]  # what is read back in the end
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What became of one queue. `next` is the offset up to which the copy reaches."""
+    """The result for one queue. `next` is the offset up to which the copy reaches."""
 
     queue: str
     blocks: int = 0  # copied this time
@@ -72,7 +71,7 @@ class Copied:
     next: int = 0
     report: Report | None = None  # of the copy, if all of it was verified
     problem: JjqError | None = None  # why it does not reach further
-    cut: int | None = None  # the source is merely cut off there, and the copy has all that is sound
+    cut: int | None = None  # the source is only cut off there, and the copy has everything before that
 
 
 class Copying(NamedTuple):
@@ -94,14 +93,14 @@ class Unsound(NamedTuple):
 
 
 def prepare(work: Copying, *, empty: bool) -> None:
-    """See that the target is the right place; `empty`: it must hold nothing at all."""
+    """Check that the target is the right place. With `empty` it must hold nothing at all."""
     if work.source.id is None:
         raise NotFound(f"nothing was ever written to {work.source.objects}: correct the source")
     found = next(work.target.list(""), None)
     if found is not None and empty:
         raise Conflict(
             f"{work.target} is not empty, it holds {found.key}: restore into an empty place, and start servers on that "
-            f"one; or go on with a restore that was broken off, by --resume"
+            f"one; or continue an interrupted restore with --resume"
         )
     theirs = ColdStore(work.target, work.clock, work.chance).id
     if found is not None and theirs is None:
@@ -112,13 +111,13 @@ def prepare(work: Copying, *, empty: bool) -> None:
         raise Conflict("source and target are the same place: choose another target")
     for prefix in ("cluster/", "journals/"):
         if (used := next(work.target.list(prefix), None)) is not None:
-            raise Conflict(f"{work.target} holds {used.key}: servers have used it, it is no backup any more")
+            raise Conflict(f"{work.target} holds {used.key}: servers have used it, so it is no backup now")
     with suppress(Conflict):  # there already, and the same
         work.target.put_if_absent(paths.STORE, work.source.objects.get(paths.STORE).data)
 
 
 def _is_same_place(work: Copying) -> bool:
-    """Whether what is put here shows there: one place may have many names, by links or endpoints."""
+    """Whether an object that is put here appears there: one place may have several names, by links or endpoints."""
     key = f"same-place-{work.chance.token()}"
     work.target.put(key, b"")
     try:
@@ -136,7 +135,7 @@ def copy_queue(
     progress: Progress = lambda done, total: None,
     checking: VerifyProgress | None = None,
 ) -> Copied:
-    """Copy what the target does not have of a queue, and read it back. What went wrong is in the result."""
+    """Copy the part of a queue that the target lacks, and read it back. The result says what went wrong."""
     judged = work.source.judge(name)
     if isinstance(judged, Report):
         if judged.ok:
@@ -168,7 +167,7 @@ def _begin(work: Copying, source: BlockFiles) -> BlockFiles:
     with suppress(NotFound):
         work.target.head(paths.shards(name))
         raise Conflict(
-            f"{work.target} holds {paths.shards(name)}: servers have used it, it is no backup any more"
+            f"{work.target} holds {paths.shards(name)}: servers have used it, so it is no backup now"
         )
     data = queue.encode(source.settings)
     try:
@@ -191,7 +190,7 @@ def _tidy(work: Copying, files: BlockFiles) -> int:
 
 
 def sound_prefix(files: BlockFiles) -> Unsound:
-    """The blocks of a queue, also where some are missing: those before the first that is."""
+    """The blocks of a queue before the first one that is missing."""
     try:
         return Unsound(load.load(files).blocks, None)
     except DataLoss as loss:

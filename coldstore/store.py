@@ -1,6 +1,6 @@
 """The cold store: queues under one root.
 
-    jjq.json, put-if-absent by whoever creates the first queue
+    jjq.json, put-if-absent by the process that creates the first queue
 
     {"check":"<hex>", "created":1767225600000000, "format":1, "store":"<32 hex digits>"}
 
@@ -180,7 +180,7 @@ class ColdStore:
         return found
 
     def files(self, name: str) -> BlockFiles:
-        """The files of a queue, for those who judge them one by one."""
+        """The files of a queue, for callers that check them one by one."""
         return BlockFiles(self._objects, self._settings(name))
 
     def entries(self) -> list[str]:
@@ -188,7 +188,7 @@ class ColdStore:
         return sorted(self._entries())
 
     def judge(self, name: str) -> BlockFiles | Report:
-        """The files of a queue, to be judged one by one; or the verdict, where there is no more to judge."""
+        """The files of a queue, to be checked one by one; or the report, if there is nothing to check."""
         try:
             settings = self._find_settings(name) if paths.is_queue_name(name) else None
         except DataLoss as loss:

@@ -55,7 +55,7 @@ class Runners:
 
     seal: Runner
     load: Runner
-    large: Runner  # whoever uploads or reads an object waits for it
+    large: Runner  # a client waits while an object is uploaded or read
     threaded: bool = True
 
     @classmethod
@@ -151,7 +151,7 @@ class Engine:
         self._warming: asyncio.Task[None] | None = None
         self._reported, self._report_at = Extent(0, None, 0), 0.0  # what the cold store knows of the journal
         self._closed = False
-        self.on_leaving: Callable[[bool], Awaitable[None]] = _nothing  # told whether all is in the cold store
+        self.on_leaving: Callable[[bool], Awaitable[None]] = _nothing  # gets whether all is cold
         self._on_closed = on_closed
         self.store.closes(self.close)
 
@@ -208,7 +208,7 @@ class Engine:
             self._warming = asyncio.create_task(self._warm(), name="jjq-warm")
 
     def _use_testimony(self, said: Testimony, *, empty: bool) -> None:
-        """The cold store knows of this journal, or of one that was here."""
+        """Use what the cold store says about this journal, or about one that was here before."""
         self.registry.expose(said.exposed)
         if empty and said.synced:
             log.error(
@@ -218,7 +218,7 @@ class Engine:
             )  # fmt: skip
 
     async def look_at_journal(self, *, durable: bool, due: bool = False) -> None:
-        """Find out whether the journal is still where it should be; now and then, tell others how far it goes."""
+        """Check that the journal is still where it should be. Now and then, write down how far it goes."""
         extent = await self.committer.call(lambda: self._note(durable=durable))
         witness, now = self._witness, self._clock.monotonic()
         if witness is None or extent is None or not durable or not extent.synced or self._cold.id is None:
@@ -247,7 +247,7 @@ class Engine:
         try:
             await self._runners.seal.run(lambda: witness.testify(extent, exposed, closed=closed))
         except JjqError as error:
-            log.warning("the cold store was not told how far the journal goes: %s", error)
+            log.warning("could not record in the cold store how far the journal goes: %s", error)
 
     @property
     def objects(self) -> ObjectStore:
@@ -315,7 +315,7 @@ class Engine:
             self._on_closed()
 
     def _is_sealed(self) -> bool:
-        """Whether nothing that was acknowledged is in the journal alone; where that is in doubt, it is not."""
+        """Whether everything that was acknowledged is in the cold store; False if that is in doubt."""
         return not any(
             len(queue.tail) or queue.sealing or queue.state.loss for queue in self.registry.queues.values()
         )

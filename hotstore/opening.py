@@ -13,9 +13,9 @@ from pathlib import Path
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.store import ColdStore
+from hotstore.checkpoint.checkpoint_store import FOLDER, CheckpointStore, DiskCheckpoints
 from hotstore.checkpoint.duckdb_file import DuckDbCodec
 from hotstore.checkpoint.recollection import CheckpointPlace
-from hotstore.checkpoint.shelf import FOLDER, DiskShelf, Shelf
 from hotstore.engine import Engine, Runners
 from hotstore.journal import records
 from hotstore.journal.directory_lock import DirectoryLock, lock_directory
@@ -40,7 +40,9 @@ async def open_engine(
     node: str | None = None,
     lock: DirectoryLock | None = None,
     journal: Journal | None = None,
-    shelf: Callable[[DiskShelf], Shelf] = lambda shelf: shelf,
+    checkpoint_store: Callable[[DiskCheckpoints], CheckpointStore] = lambda checkpoint_store: (
+        checkpoint_store
+    ),
     guard: Callable[[Journal], Journal] = lambda journal: journal,
     owners: Owners | None = None,
     may_store: Callable[[], None] | None = None,
@@ -52,7 +54,7 @@ async def open_engine(
     `node`           the name of this node in a cluster; None: the store has no other server
     `lock`           of the directory, if the caller has it already. The engine releases it
     `journal`        to be used instead of one on the disk of `directory`
-    `shelf`          keeps the checkpoints instead of the one on the disk, which it is given
+    `checkpoint_store`          keeps the checkpoints instead of the one on the disk, which it is given
     `guard`          makes the journal that is used of the one on the disk
     `owners`         which node owns a queue; None: all queues are ours
     `may_store`      is asked before a block is stored
@@ -63,7 +65,7 @@ async def open_engine(
     runners = Runners.threads()
     try:
         disk = RealDisk(directory)
-        kept = DiskShelf(disk, settings.checkpoint_seconds)
+        kept = DiskCheckpoints(disk, settings.checkpoint_seconds)
         witness = None
         if journal is None:
             witness = Witness(cold.objects, node, place)
@@ -71,7 +73,7 @@ async def open_engine(
         engine = Engine(
             journal,
             cold,
-            CheckpointPlace(shelf(kept), DuckDbCodec(), directory / FOLDER),
+            CheckpointPlace(checkpoint_store(kept), DuckDbCodec(), directory / FOLDER),
             settings,
             clock,
             chance,
@@ -96,14 +98,18 @@ async def open_engine(
 
 
 def _remove_catalog(directory: Path) -> None:
-    """Earlier releases kept a copy of some state here, for people. It is written no more, and would mislead them."""
+    """Remove the copy of some state that earlier releases wrote for people. It would mislead them now."""
     for old in directory.glob("catalog.duckdb*"):
         with suppress(OSError):
             old.unlink()
 
 
 def _disk_journal(
-    directory: Path, settings: HotSettings, chance: Chance, witness: Witness, shelf: DiskShelf
+    directory: Path,
+    settings: HotSettings,
+    chance: Chance,
+    witness: Witness,
+    checkpoint_store: DiskCheckpoints,
 ) -> Journal:
     return DiskJournal(
         RealDisk(directory / "journal"),
@@ -112,12 +118,12 @@ def _disk_journal(
         kinds=records.KINDS,
         beside=RealDisk(directory),
         elsewhere=witness.extent,
-        checkpoints=lambda: {name.journal: name.sequence for name in shelf.names()},
+        checkpoints=lambda: {name.journal: name.sequence for name in checkpoint_store.names()},
     )
 
 
 async def open_store(
     directory: Path, cold: ColdStore, *, settings: HotSettings, clock: Clock, chance: Chance
 ) -> HotStore:
-    """As `open_engine`, for those who only want the verbs; `close` of the store closes everything."""
+    """As `open_engine`, for callers that only need the verbs; `close` of the store closes everything."""
     return (await open_engine(directory, cold, settings=settings, clock=clock, chance=chance)).store

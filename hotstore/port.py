@@ -1,4 +1,4 @@
-"""The `Store` protocol: what a queue service can do, whoever does it.
+"""The `Store` protocol: the verbs of a queue service.
 
 `HotStore` (this node), `Router` (other nodes) and the asynchronous `Client` (over gRPC) satisfy it,
 so everything above it does not care which one it talks to. All verbs are asynchronous; elements
@@ -99,7 +99,7 @@ class Store(PushTarget, Protocol):
         ...
 
     async def status(self) -> list[NodeStatus]:
-        """How the nodes are that this store consists of."""
+        """The status of all nodes of this store."""
         ...
 
     async def create_subscriber(

@@ -249,17 +249,17 @@ class HotStore(WorkVerbs, LargeVerbs, PushTarget):
         return subscriber.info(resolved)
 
     async def get_subscriber(self, subscriber: str) -> SubscriberInfo:
-        return self._told(await self._registry.subscriber(subscriber))
+        return self._info(await self._registry.subscriber(subscriber))
 
     async def list_subscribers(
         self, queue: str | None = None, *, after: str = "", limit: int | None = None
     ) -> list[SubscriberInfo]:
         if queue is None:
-            return [self._told(each) for each in await self._registry.all_subscribers(after, limit)]
+            return [self._info(each) for each in await self._registry.all_subscribers(after, limit)]
         named = self._registry.of(await self._registry.queue(queue))
-        return [self._told(named[name]) for name in in_order(named, after.partition("/")[2], limit)]
+        return [self._info(named[name]) for name in in_order(named, after.partition("/")[2], limit)]
 
-    def _told(self, subscriber: Subscriber) -> SubscriberInfo:
+    def _info(self, subscriber: Subscriber) -> SubscriberInfo:
         return subscriber.info(lag_seconds=lag(subscriber, self._blocks, self._clock.now_us()).seconds)
 
     async def delete_subscriber(self, subscriber: str) -> None:

@@ -91,7 +91,7 @@ def open(
             from jjq.sql.local import LocalQueries
 
             if other is not None:
-                raise InvalidInput("cold is for clients of a server: this store knows its own")
+                raise InvalidInput("cold= is for clients of a server: this store knows its own cold store")
             if not made:
                 made.append(LocalQueries(lambda: engine.cold, engine.store))
             return made[0]

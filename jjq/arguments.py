@@ -1,4 +1,4 @@
-"""What callers give, looked at where it comes in: a mistake is named by the name of its argument, at once.
+"""Checks the arguments of callers where they come in: an error names the argument at once.
 
 Without this, a wrong type would travel until something far away fails over it, with a sentence about a "built-in
 operation" or an attribute that nobody has heard of. Ranges are not looked at here: those who know them do.
@@ -120,7 +120,7 @@ def size(name: str, given: object) -> int:
         return whole(name, given)
     match = _SIZE.fullmatch(given.strip())
     if match is None:
-        raise InvalidInput(f"{name} {given[:40]!r} is no size: write bytes, or a unit as in 64MiB")
+        raise InvalidInput(f"{name} {given[:40]!r} is not a size: write bytes, or a unit as in 64MiB")
     unit: int = (1024 if match[3] else 1000) ** _POWERS[match[2].lower()]
     return round(float(match[1]) * unit)
 

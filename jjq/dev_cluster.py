@@ -146,7 +146,7 @@ class Cluster:
                 self.wait_ready(name)
                 _say(f"{name} is back")
             case _:
-                raise InvalidInput(f"{' '.join(words)!r:.60} is no order: say {_WORDS}")
+                raise InvalidInput(f"{' '.join(words)!r:.60} is not a command: say {_WORDS}")
 
     def _node(self, which: str) -> str:
         """The full name of a node, which may be given as n2 or 2 for short."""
@@ -198,7 +198,7 @@ def cluster(
     s3_port
         Port of the S3 server.
     journal
-        Where pushes are made durable. With s3 a node that dies loses nothing and the others take over.
+        Where pushes become durable. With s3 nothing is lost if a node dies, and the others take over.
     """
     if nodes < 1:
         raise InvalidInput(f"a cluster has at least one node, not {nodes}")

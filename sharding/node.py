@@ -26,10 +26,10 @@ from hotstore.settings import HotSettings
 from sharding.documents import tenure
 from sharding.documents.holder import hold
 from sharding.documents.tenure import JournalKind, OwnTenure
+from sharding.journal.checkpoint_objects import ObjectCheckpoints
 from sharding.journal.fencing import begin
 from sharding.journal.lease import Lease, LeasedJournal
 from sharding.journal.object_journal import ObjectJournal
-from sharding.journal.object_shelf import ObjectShelf
 from sharding.limits import CLOSE_SECONDS, JOURNAL_FLUSH_SECONDS_MAX
 from sharding.ownership import NodeOwnership
 from sharding.single_node import check_no_single_node
@@ -126,7 +126,9 @@ async def open_member(
             directory, cold, settings=settings.hot, clock=clock, chance=chance, place=settings.place,
             node=settings.node, lock=lock, owners=claims,
             journal=None if on_disk else ObjectJournal(cold.objects, held, clock, kinds=records.KINDS),
-            shelf=lambda local: local if on_disk else ObjectShelf(cold.objects, held.node, held.tenure.since, local),
+            checkpoint_store=lambda local: (
+                local if on_disk else ObjectCheckpoints(cold.objects, held.node, held.tenure.since, local)
+            ),
             guard=lambda journal: LeasedJournal(journal, lease),
             may_store=lease.confirm if on_disk else None,
             flush_seconds=0.0 if on_disk else settings.flush_seconds,

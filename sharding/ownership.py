@@ -171,7 +171,7 @@ class NodeOwnership:
 
     def _check_dead(self, found: StoredTenure, node: str) -> None:
         if node == self.node:
-            raise Conflict(f"this is node {node}, and it lives: ask another node")
+            raise Conflict(f"this is node {node}, and it is running: ask another node")
         if found.tenure.state == "open" and not self._watch.is_dead(node):
             raise Conflict(
                 f"node {node} is alive, or was moments ago: wait, or stop it and wait for its lease"

@@ -138,9 +138,11 @@ async def _leave(held: SingleNodeTenure, beats: Heartbeat, runner: ThreadRunner,
         async with asyncio.timeout(CLOSE_SECONDS):
             await runner.run(lambda: held.leave(sealed))
     except Fenced:
-        log.info("the store is not this server's any more")
+        log.info("this server no longer owns the store")
     except (JjqError, TimeoutError) as error:
-        log.warning("could not tell the store that this server stops: %s", str(error) or "it does not answer")
+        log.warning(
+            "could not note in the store that this server stops: %s", str(error) or "it does not answer"
+        )
     finally:
         runner.close(wait=False)
 

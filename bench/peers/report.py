@@ -13,15 +13,12 @@ from bench.peers.figures import BASE
 
 SHORT = {
     "push.each.100": "push 100 B, batched by the client",
-    "push.list.100": "push 100 B, lists of 1,000",
     "push.64.100": "push 100 B, 64 in flight",
     "push.1.100": "push 100 B, 1 in flight",
     "tail": "consume, Python objects",
-    "fan.100": "fan-out to 100",
     "latency.p50": "push to subscriber, p50",
     "latency.p99": "push to subscriber, p99",
     "replay": "replay, Python objects",
-    "replay.arrow": "replay, Arrow",
     "memory.restarted": "memory with the history",
     "restart": "restart with the history",
     "stored": "bytes on disk for 100 B",

@@ -40,7 +40,7 @@ class Draft:
         return _measure(self.table.slice(start - self.first, end - start), start)
 
     def head(self, size: int) -> Draft:
-        """The first elements, of about `size` bytes; at least one, and all where there is no more."""
+        """The first elements, of about `size` bytes; at least one."""
         if size >= self.raw_bytes:
             return self
         low, high = 1, self.count  # the first count whose elements have as much

@@ -132,7 +132,7 @@ class BlockFiles:
         names = (file.provenance.get("jjq.queue"), file.provenance.get("jjq.first"))
         ends = block.file_first + file.count
         if names != (block.queue, str(block.file_first)) or ends != block.next:
-            raise DataLoss(f"{key} holds something else than block {block.id}", key=key, block=block.first)
+            raise DataLoss(f"{key} does not hold block {block.id}", key=key, block=block.first)
         if file.unpacked_bytes() * block.count > unpacked_bytes_max(block.raw_bytes) * file.count:
             raise DataLoss(
                 f"{key} would unpack to {file.unpacked_bytes()} bytes, but block {block.id} has {block.raw_bytes}",

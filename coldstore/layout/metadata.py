@@ -104,7 +104,7 @@ class BlockMetadata:
         return self.first if first is None else first
 
     def info(self, name: str, *, loaded: bool = False, subscribers: int = 0) -> BlockInfo:
-        """As the verbs tell of it; `name` is the queue's, which metadata knows by its id alone."""
+        """The block as verbs describe it. `name` is the queue's name, because metadata knows only the queue's id."""
         return BlockInfo(
             id=self.first,
             first_offset=self.first,

@@ -15,7 +15,7 @@
     cluster/tenures/<id>.json                            a node's run and its journal (compare-and-swap)
     cluster/tenures/_lone.json                           the same of a server that is alone: it has the store
     journals/<node>/<seq:020d>                           journal on object storage
-    checkpoints/<node>/<name>                            checkpoints of such a journal (hotstore/checkpoint/shelf.py)
+    checkpoints/<node>/<name>                            checkpoints of such a journal (hotstore/checkpoint)
     checkpoints/<node>/quarantine/<name>                 those that were damaged
     journal.json, cluster/journals/<node>.json           how far a journal on a disk goes; of a lone server, of a node
     access.json                                          keys, of which it has digests (compare-and-swap)
@@ -43,7 +43,7 @@ TENURES: Final = "cluster/tenures/"
 QUEUES: Final = "queues/"
 NODES: Final = "cluster/nodes/"
 SINGLE_NODE: Final = (
-    "_lone"  # in place of a name: the server that has a store for itself; no node is called so
+    "_lone"  # in place of a name: a server that is alone on its store; no node can have this name
 )
 DELETIONS: Final = "deletions/"
 
@@ -60,7 +60,6 @@ _TENURE = re.compile(r"cluster/tenures/(.+)\.json")
 _QUARANTINED = re.compile(r"queues/[^/]+/quarantine/(\d{20})\.parquet\.[0-9a-f]+")
 _ROLLUP = re.compile(r"queues/[^/]+/index/(\d{20})-(\d{20})\.arrow")
 _SNAPSHOT = re.compile(r"queues/[^/]+/groups/(\d{20})-([0-9a-f]{32})\.arrow")
-_LARGE = re.compile(r"queues/[^/]+/objects/([0-9a-f]{64})")
 _UPLOAD = re.compile(r"queues/[^/]+/uploads/([0-9a-f]{64})\.json")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _DELETION = re.compile(r"deletions/(.+)\.json")
@@ -110,7 +109,7 @@ def ledger_parts(name: str) -> tuple[str, str] | None:
 def check_name(name: str, what: str = "queue") -> str:
     """Return `name` if it can name a queue or subscriber. Then it is a safe folder name, too.
 
-    The name of a ledger is that of a queue. Who creates a queue for a user refuses it (`check_new_queue`).
+    A ledger's name is a valid queue name here. `check_new_queue` refuses it for queues that users create.
     """
     fits = is_queue_name if what == "queue" else is_name
     if not isinstance(name, str) or not fits(name):
@@ -127,7 +126,7 @@ def check_new_queue(name: str) -> str:
     check_name(name)
     if "~" in name:
         raise InvalidInput(
-            f"queue name {name!r:.60} is not allowed: names with '~' are those of ledgers, which come with their group"
+            f"queue name {name!r:.60} is not allowed: names with '~' belong to ledgers of groups; choose another"
         )
     return name
 
@@ -274,7 +273,7 @@ def parse_snapshot(key: str) -> tuple[int, str] | None:
 def check_sha256(sha256: str) -> str:
     """Return `sha256` if it can be the digest of an object, and so its name."""
     if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
-        raise InvalidInput(f"{str(sha256)[:80]!r} is no sha256: use 64 lower-case hexadecimal digits")
+        raise InvalidInput(f"{str(sha256)[:80]!r} is not a sha256: use 64 lower-case hexadecimal digits")
     return sha256
 
 
@@ -285,12 +284,6 @@ def large_folder(name: str) -> str:
 def large(name: str, sha256: str) -> str:
     """The large object of these bytes."""
     return large_folder(name) + check_sha256(sha256)
-
-
-def large_sha256(key: str) -> str | None:
-    """The digest that names the large object at this key, else None."""
-    match = _LARGE.fullmatch(key)
-    return match[1] if match else None
 
 
 def upload_folder(name: str) -> str:
@@ -365,7 +358,7 @@ def checkpoint_name(key: str) -> str | None:
 
 
 def witness(node_id: str | None) -> str:
-    """What is said of the journal on the disk of a node; None: of the only one there is."""
+    """The document about the journal on the disk of a node; None: of a server that is alone."""
     return "journal.json" if node_id is None else f"cluster/journals/{check_name(node_id, 'node')}.json"
 
 
@@ -380,6 +373,6 @@ def deletion(name: str) -> str:
 
 
 def deletion_queue(key: str) -> str | None:
-    """The queue of whose deletion this key tells, else None."""
+    """The deleted queue that this note is about, else None."""
     match = _DELETION.fullmatch(key)
     return match[1] if match and is_queue_name(match[1]) else None

@@ -78,7 +78,7 @@ class LocalObjects:
 
     @property
     def root(self) -> Path:
-        """The folder. Whoever reads files in it by name reads objects, and must not write."""
+        """The folder. Callers may read objects as files of it, and must not write."""
         return self._root
 
     def get(self, key: str, start: int = 0, end: int | None = None) -> Object:

@@ -80,7 +80,7 @@ def make_root(root: Path) -> None:
     for folder in reversed(missing):
         folder.mkdir(mode=0o700 if folder == root else 0o777, exist_ok=True)
     for folder in missing or [root]:
-        # Of a folder that was there before, an operator may not let us read the parent.
+        # If the folder was there before, we may lack the right to read its parent.
         with suppress(PermissionError), closing_fd(os.open(folder.parent, _FOLDER)) as parent:
             os.fsync(parent)
 
@@ -262,7 +262,7 @@ def write_at(fd: int, data: memoryview, at: int) -> None:
 
 
 def _write(fd: int, stage: memoryview) -> None:
-    """One full buffer, directly as far as that goes."""
+    """Write one full buffer, directly if the file system allows it."""
     try:
         written = os.write(fd, stage)
     except OSError:

@@ -70,8 +70,8 @@ def status_of(error: boto.ClientError) -> int:
 
 
 def _skewed(error: boto.ClientError, doing: str, clock: Clock) -> Denied | None:
-    """The clock is what is wrong, and not the credentials: the store says so, or refuses a HEAD, which has no body
-    to say anything, at a time that is far from ours."""
+    """Whether the clock is wrong, and not the credentials: the store says so, or it refuses a HEAD, whose reply has no
+    body, and its time is far from ours."""
     code, status = error.response.get("Error", {}).get("Code", ""), status_of(error)
     ahead = _seconds_ahead(error, clock)
     bare = status == 403 and code in {"403", "Forbidden", ""}
@@ -87,7 +87,7 @@ def _skewed(error: boto.ClientError, doing: str, clock: Clock) -> Denied | None:
 
 
 def _seconds_ahead(error: boto.ClientError, clock: Clock) -> float | None:
-    """How far our clock is ahead of the store's, by what its reply tells; None if it tells nothing."""
+    """How far our clock is ahead of the store's, by the time in its reply; None if the reply has no time."""
     said: Mapping[str, Any] = error.response.get("Error", {})
     headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     theirs = _instant(said.get("ServerTime")) or _instant(headers.get("date"))

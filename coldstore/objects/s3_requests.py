@@ -102,7 +102,7 @@ class Bucket:
     def _check_bucket(self) -> None:
         """HEAD has no body to say whether the object or its bucket is missing, so ask, once."""
         if not self._seen:
-            with suppress(Denied):  # who may not list may still read
+            with suppress(Denied):  # a user without the right to list may still read
                 self.page("", "", None, 1)
             self._seen = True
 

@@ -169,7 +169,7 @@ def _begin_in(objects: ObjectStore, there: QueueSettings, token: str, idle: bool
     owner = _owner(objects, there.name)
     if owner is not None:
         raise Conflict(
-            f"queue {there.name} belongs to node {owner}, which is up: stop that, or choose another name"
+            f"queue {there.name} belongs to node {owner}, which is running: stop that node, or choose another name"
         )
     known = load.load(BlockFiles(objects, there)).blocks
     if known.young:

@@ -39,7 +39,7 @@ from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, DataLoss, Denied, Exhausted, InvalidInput, Unavailable
 
-_LOOKS: Final = 8  # at a queue that changes under our eyes
+_LOOKS: Final = 8  # at a queue that others change meanwhile
 
 
 class ColdQueue:

@@ -16,7 +16,8 @@ same files, and is slow, might otherwise delete the first block of the new queue
 one's. It looks at `queue.json` every `PURGE_LOOK_SECONDS`, and stops when the files are gone. A new queue takes
 the name by swapping the gravestone.
 
-Whoever deletes has sealed everything and keeps nothing in a journal (hotstore.lifecycle.administration).
+Before a node deletes a queue it has sealed everything, so its journal holds nothing of it
+(hotstore.lifecycle.administration).
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def mark(
 
     def marked(now: QueueSettings) -> QueueSettings:
         if now.id != identity:
-            raise NotFound(f"queue {name} is another one by now: look at it again, then decide")
+            raise NotFound(f"queue {name} is now another queue: look at it again, then decide")
         if now.importing is not None:
             raise Conflict(f"queue {name} is being imported: wait for that, or run the import again")
         return now if now.deleted is not None else replace(now, deleted=deleted, state=state)
@@ -128,7 +129,8 @@ def check_free(settings: QueueSettings, now_us: int) -> None:
 
 
 def sweep(objects: ObjectStore, clock: Clock) -> list[str]:
-    """Step 4, for every queue whose grace period is over; their names. What fails is tried again next time."""
+    """Step 4 for every queue whose grace period is over; returns their names. A failure is tried again at the next
+    sweep."""
     done: list[str] = []
     for info in list(objects.list(paths.DELETIONS)):
         name = paths.deletion_queue(info.key)

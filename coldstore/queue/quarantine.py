@@ -70,7 +70,7 @@ def keep(files: BlockFiles, key: str, found: Object) -> str:
     try:
         files.objects.put_if_absent(kept, found.data)
     except Conflict:
-        if files.objects.head(kept).size != len(found.data):  # cut short by whoever copied the store
+        if files.objects.head(kept).size != len(found.data):  # cut short by the tool that copied the store
             files.objects.put(kept, found.data)
     return kept
 
@@ -90,7 +90,7 @@ def _move(files: BlockFiles, key: str) -> None:
 
 
 def _tell_missing(files: BlockFiles, blocks: BlockList, listed: Sequence[str]) -> None:
-    """Say which final blocks have no data: readers hear of it when they come to it, engines never do."""
+    """Log which final blocks have no data. Our readers notice when they reach such a block; other engines never do."""
     there = {paths.data_first(key) for key in listed}
     missing = [first for first in blocks.final_firsts() if first not in there and not _exists(files, first)]
     if missing:

@@ -1,4 +1,4 @@
-"""The port of traces: who wants to know how long a step took gives something that makes spans. Nobody does by default.
+"""Port of traces: makes a span around each step. By default it makes none.
 
 The stores name steps and queues, and know nothing of OpenTelemetry; jjq/traces has the other side. A file of its own:
 several layers use it, and each of them is above this one.

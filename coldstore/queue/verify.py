@@ -8,7 +8,7 @@ The work is done section by section (sections.py), here one after the other. A j
 does `plan`, `check`, `join` and `finish` by itself, where it likes; only what sections were found to be
 travels, and it is small.
 
-**A tail that is cut off is told from damage.** A tool that copies a store while a server writes reads one folder
+**A tail that is cut off is not damage.** A tool that copies a store while a server writes reads one folder
 after the other, so the last blocks may have metadata without data, or data without metadata. If that is all
 that is wrong, and no final block comes after, the queue is sound up to there: `Report.cut` says where.
 Whatever else is wrong is damage.
@@ -37,7 +37,7 @@ Verdict = Literal["ok", "cut off", "damaged"]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a queue was found to be. `chain` stands for all of its final blocks."""
+    """The result of verifying a queue. `chain` is the digest of all its final blocks."""
 
     queue: str
     blocks: int
@@ -86,13 +86,14 @@ def verify(files: BlockFiles, progress: Progress | None = None) -> Report:
 
 
 def unreadable(name: str, loss: DataLoss) -> Report:
-    """The report of a queue of which not even the settings can be read."""
+    """The report of a queue whose settings cannot be read."""
     defect = Defect("metadata damaged", paths.queue(name), str(loss))
     return Report(name, blocks=0, elements=0, stored_bytes=0, chain="", defects=(defect,))
 
 
 def without_document(objects: ObjectStore, name: str) -> Report:
-    """The report of what lies under `queues/` by this name, and has no queue document; `NotFound` if nothing does."""
+    """The report of files under `queues/` that have no queue document; `NotFound` if there are no files of this
+    name."""
     place = f"{paths.QUEUES}{name}"
     found = next(objects.list(f"{place}/"), None)
     if found is None:
@@ -111,7 +112,7 @@ def without_document(objects: ObjectStore, name: str) -> Report:
 
 
 def not_shown(settings: QueueSettings) -> Report | None:
-    """The report of a queue of which nobody sees anything: it is being imported, or its files are being removed."""
+    """The report of a queue that readers cannot see: it is being imported, or its files are being removed."""
     if settings.importing is not None:
         note = "it is being imported, or an import of it was broken off: nothing of it is shown yet"
     elif settings.deleted is not None and settings.deleted.files != "kept":

@@ -1,4 +1,4 @@
-"""What an element may name beside its value: a large object of its queue, or something that lies elsewhere.
+"""Attachments: an element may name a large object of its queue, or a reference to something elsewhere.
 
 Both are headers, whose values are compact JSON. Only jjq sets them, when it knows that the object is there:
 
@@ -51,7 +51,7 @@ class ObjectRef:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Something that lies elsewhere. jjq keeps its address, and neither reads nor checks it."""
+    """An address of something elsewhere. jjq stores the address, and neither reads nor checks what is there."""
 
     uri: str
     size: int | None = None
@@ -187,7 +187,7 @@ def objects_in(batch: pa.RecordBatch | pa.Table) -> list[ObjectRef]:
 def with_attachments(
     payload: pa.RecordBatch, attached: Sequence[Attached], empty: str | None = None
 ) -> pa.RecordBatch:
-    """A checked payload, whose elements name what is attached; `empty` stands for a value of theirs that is empty."""
+    """A checked payload whose elements name their attachments; `empty` replaces their empty values."""
     check_attached(attached, payload.num_rows)
     rows: list[Any] = payload.column(2).to_pylist()
     for position, attachment in attached:
@@ -201,7 +201,7 @@ def with_attachments(
 
 
 def check_attached(attached: Iterable[Attached], rows: int) -> None:
-    """Refuse what is attached to no element, or twice to one."""
+    """Refuse an attachment to an element that is not there, and two attachments to one element."""
     seen: set[int] = set()
     for position, _ in attached:
         if not 0 <= position < rows or position in seen:
@@ -236,7 +236,7 @@ def _unreadable(header: str, raw: bytes) -> DataLoss:
 
 def _check_sha256(sha256: str) -> None:
     if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
-        raise InvalidInput(f"{str(sha256)[:80]!r} is no sha256: use 64 lower-case hexadecimal digits")
+        raise InvalidInput(f"{str(sha256)[:80]!r} is not a sha256: use 64 lower-case hexadecimal digits")
 
 
 def _check_size(size: int) -> None:

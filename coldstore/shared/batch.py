@@ -207,7 +207,7 @@ def _conform(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
             f"(the server assigns offset and timestamp)"
         )
     if "value" not in batch.schema.names:
-        raise InvalidInput("the batch has no column value; it holds what each element says")
+        raise InvalidInput("the batch has no column value: add it, it holds the content of each element")
     columns = []
     for field_ in wanted:
         if field_.name not in batch.schema.names:

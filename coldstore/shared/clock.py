@@ -100,7 +100,7 @@ class SteadyClock:
         return self.shift_us
 
     def shift_at(self, stamp_us: int) -> int:
-        """What `stamp_us`, the time of something that happens now, is more than this clock's: mostly the shift.
+        """By how much `stamp_us`, the time of something that happens now, is ahead of this clock: mostly the shift.
 
         It is more while times have to wait for a wall clock that was set back. It is never less: a stamp that looks
         old was made just before this process, or the machine, stood still for a while.

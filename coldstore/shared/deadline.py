@@ -1,13 +1,13 @@
-"""Time runs out: what is the error then?
+"""Which error a call raises when its time runs out.
 
-Whoever waits for an answer, and tries again after refusals that may pass, is cancelled when its time is up. If the
+A call that waits for an answer, and retries after refusals, is cancelled when its time is up. If the
 last answer was a certain refusal (`Exhausted`: the disk is full), and nothing was sent since, that refusal is what
 the caller must hear: it names the reason, and it says that nothing was written. "The outcome is unknown" would be
 true of neither.
 
-The two sides meet in the cancellation: who is cancelled while it knows better leaves what it knows as the cause
-(`broken_off`), and who set the time (`within`) raises that instead of its own sentence. Nothing is passed by if
-no time is set: a cancellation stays one.
+The two sides meet in the cancellation: a cancelled call that knows the refusal leaves it as the cause (`broken_off`),
+and the caller that set the time (`within`) raises that instead of its own sentence. Nothing is passed by if no time is
+set: a cancellation stays one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from coldstore.shared.errors import JjqError, Unavailable
 
 @asynccontextmanager
 async def within(seconds: float, silence: str) -> AsyncIterator[None]:
-    """Break off after `seconds`, with the refusal that was left as the cause; else `silence` is the error."""
+    """Cancel after `seconds`, and raise the refusal that was left as the cause; without one, raise `silence`."""
     try:
         async with asyncio.timeout(seconds):
             yield
@@ -31,7 +31,7 @@ async def within(seconds: float, silence: str) -> AsyncIterator[None]:
 
 
 def broken_off(refusal: JjqError | None) -> NoReturn:
-    """Be cancelled, and leave what was known: nothing was written, for this reason."""
+    """End as cancelled, and leave the reason as the cause: nothing was written."""
     if refusal is None:
         raise asyncio.CancelledError
     raise asyncio.CancelledError from refusal

@@ -114,7 +114,7 @@ class Exhausted(JjqError):
 class Unavailable(JjqError):
     """A part could not be reached and the outcome is unknown. Retry with the same identity: it is safe.
 
-    Where `sent` is False the outcome is known: nothing was written, because no server has heard of it. Where
+    Where `sent` is False the outcome is known: nothing was written, because the request reached no server. Where
     `reached` is False, this client has not reached any server at all; the message says why.
     """
 

@@ -31,7 +31,7 @@ def has_reserved(headers: pa.MapArray) -> bool:
 
 
 def refuse_reserved(headers: pa.MapArray) -> None:
-    """Refuse what a user may not set: readers rely on it that such a header says what jjq knows."""
+    """Refuse headers that only jjq may set: readers rely on what they say."""
     if not has_reserved(headers):
         return
     allowed = pc.is_in(headers.keys, lists.array(sorted(_ALLOWED), pa.string()))
@@ -44,7 +44,7 @@ def refuse_reserved(headers: pa.MapArray) -> None:
 
 
 def is_reserved(name: str) -> str:
-    """What to say of such a name."""
+    """The error message for a reserved name."""
     return (
         f"the name of its header {name[:60]!r} is reserved, as are all that begin with {RESERVED!r}: "
         "choose another one, or leave the header out"

@@ -1,9 +1,9 @@
 """Values of JSON queues: each is exactly one JSON text.
 
-The parser makes Python objects of what it reads, with the interpreter's lock in its hand: a million values in one
+The parser makes Python objects of what it reads, and holds the interpreter's lock meanwhile: a million values in one
 call held up everybody for half a second. So a batch is checked a few values at a time, and a value that is long by
-itself is walked in steps (`walk_json`). Whoever serves others meanwhile lets them work between two steps
-(`HotStore.push`); everybody else has the parser read each value at once (`at_once`), which is quicker.
+itself is walked in steps (`walk_json`). A caller that serves others lets them work between two steps (`HotStore.push`);
+every other caller has the parser read each value at once (`at_once`), which is quicker.
 
 The parser (orjson) takes a text of 8 MiB in one call of up to 0.25 s; in a thread it would hold up everybody just the
 same. The walk accepts a text if and only if orjson does. It has no code for each character or token: a step takes

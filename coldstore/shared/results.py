@@ -132,7 +132,7 @@ class SubscriberInfo:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of a push. Elements got `first_offset` … `first_offset + count - 1`."""
+    """The outcome of a push. Elements got `first_offset` … `first_offset + count - 1`."""
 
     first_offset: int
     count: int

@@ -1,4 +1,4 @@
-"""Many wait for one load: of all who ask for the same key at the same time, the first starts the work.
+"""Many callers wait for one load: of all calls for the same key at the same time, the first starts the work.
 
 `SingleFlight` is for an event loop, `ThreadSingleFlight` for threads. Neither remembers an outcome: a call
 after the work has ended starts it anew.
@@ -65,7 +65,8 @@ class ThreadSingleFlight(Generic[K, T]):
         self._under_way: dict[K, Future[T]] = {}
 
     def run(self, key: K, work: Callable[[], T], doing: str) -> T:
-        """The outcome of `work`. `doing` names it for those whose worker is interrupted, as by Ctrl-C."""
+        """The outcome of `work`. If the working thread is interrupted, as by Ctrl-C, the others get an error that names
+        `doing`."""
         mine: Future[T] = Future()
         with self._lock:
             future = self._under_way.setdefault(key, mine)

@@ -3,7 +3,7 @@
     part            what a part of the node contributes: tables, their changes, and how it takes them back
     registry_part   queues, subscribers, producers and doubts as such tables
     duckdb_file     tables in a DuckDB file, and back
-    shelf           where checkpoints are kept, under which names; the shelf on a disk
+    checkpoint_store  where checkpoints are kept, under which names; the store on a disk
     checkpointer    when one is written, how, and how far the journal may be trimmed
     recollection    a start finds the newest sound one, and puts the others aside
     salvage         what damaged ones still tell of subscribers, if none is sound

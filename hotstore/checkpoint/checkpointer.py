@@ -3,7 +3,7 @@
     1  a CHECKPOINT record is journalled. Its sequence is that of the checkpoint: what came before it is durable and in
        memory, and only now are rows taken (part.py says why they may be newer)
     2  the parts say what changed; a worker thread brings it into the image, writes the image as a new DuckDB file, and
-       gives that to the shelf, which syncs it and renames it
+       gives that to the store, which syncs it and renames it
     3  of the checkpoints that are there, all but the two newest are removed
     4  the journal is trimmed up to the older of these two, and never beyond the first element that is not cold
 
@@ -25,10 +25,10 @@ from coldstore.shared import failpoint
 from coldstore.shared.backoff import Backoff
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Exhausted, JjqError, Unavailable
+from hotstore.checkpoint.checkpoint_store import CheckpointName, digest_of, digest_of_file, fresh_file
 from hotstore.checkpoint.duckdb_file import CheckpointHead
 from hotstore.checkpoint.part import CheckpointImage, CheckpointPart, TableChange
 from hotstore.checkpoint.recollection import CheckpointPlace, Recalled
-from hotstore.checkpoint.shelf import CheckpointName, digest_of, digest_of_file, fresh_file
 from hotstore.journal import records
 from hotstore.journal.port import Journal
 from hotstore.limits import CHECKPOINTS_KEPT
@@ -43,7 +43,7 @@ _BACKOFF = Backoff(1.0, 60.0)
 _ANEW = 100  # so many checkpoints after another, one is written whole: a file that is changed may have unused room
 
 
-def _told(error: JjqError | OSError) -> JjqError:
+def _our_error(error: JjqError | OSError) -> JjqError:
     if isinstance(error, JjqError):
         return error
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -68,7 +68,7 @@ class Checkpointer:
         every_bytes: int,
     ) -> None:
         self._parts = parts
-        self._shelf, self._codec, self._folder = place
+        self._store, self._codec, self._folder = place
         self._registry = registry
         self._committer = committer
         self._journal = journal
@@ -105,10 +105,11 @@ class Checkpointer:
             self._kept = list(recalled.kept)[-CHECKPOINTS_KEPT:]
             self._floor = self._kept[0].sequence
             self._image = CheckpointImage(self._image.forms, recalled.tables)
-        self._next = self._clock.monotonic() + self._shelf.every_seconds
+        self._next = self._clock.monotonic() + self._store.every_seconds
 
     def due(self) -> bool:
-        """As soon as the journal goes on in another file, too: should one be lost, the checkpoint says enough."""
+        """Whether one is due: by time, or because the journal went on in another file. If a file is lost, the
+        checkpoint still has its state."""
         file = self._journal.chapter(0)
         if self._file is None:
             self._file = file
@@ -146,9 +147,9 @@ class Checkpointer:
                     True,
                 )  # the parts have told their changes already
                 self._next = self._clock.monotonic() + _BACKOFF.pause_after(self._failures)
-                raise _told(error) from error
+                raise _our_error(error) from error
             self._failures, self._wanted = 0, False
-            self._next = self._clock.monotonic() + self._shelf.every_seconds
+            self._next = self._clock.monotonic() + self._store.every_seconds
 
     async def _write(self) -> None:
         self._file = self._journal.chapter(0)
@@ -182,7 +183,7 @@ class Checkpointer:
             self._codec.write(path, head, tables)
             failpoint.reach("checkpoint.written")
             name = CheckpointName(sequence, head.journal, digest_of_file(path))
-            self._shelf.put(name, path)
+            self._store.put(name, path)
             image.dirty.clear()
         finally:
             with suppress(OSError):
@@ -196,27 +197,27 @@ class Checkpointer:
         if not self._kept or not unchanged or self.written % _ANEW == 0:
             return None
         try:
-            data = self._shelf.get(self._kept[-1])
+            data = self._store.get(self._kept[-1])
         except (JjqError, OSError):
             return None
         return data if digest_of(data) == self._kept[-1].digest else None
 
     def _remove_older(self) -> None:
-        """The newest two stay; so does what another journal left there."""
+        """Remove all but the newest two. Files of another journal stay, too."""
         kept = self._kept[-CHECKPOINTS_KEPT:]
         if len(kept) < CHECKPOINTS_KEPT:
             return
-        for name in self._shelf.names():
+        for name in self._store.names():
             if name.journal == kept[0].journal and name < kept[0]:
-                self._shelf.remove(name)
+                self._store.remove(name)
                 failpoint.reach("checkpoint.older_removed")
         self._kept = kept
 
     async def trim(self) -> None:
-        """Let go of what nothing needs any more; nothing, while a lost checkpoint may be put back."""
+        """Trim what nothing needs any more. Trim nothing while a lost checkpoint may be put back."""
         if self._registry.has_lost_subscribers():
             return
-        if not await self._runner.run(lambda: self._shelf.has(self._kept)):
+        if not await self._runner.run(lambda: self._store.has(self._kept)):
             log.warning(
                 "somebody changed or removed a checkpoint: another one is written, and the journal is kept"
             )

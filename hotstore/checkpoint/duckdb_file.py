@@ -154,7 +154,7 @@ class DuckDbCodec:
         with open_reader(path) as connection:
             names = {name for (name,) in connection.execute(_TABLES).fetchall()}
             if "checkpoint" not in names:
-                raise DataLoss("it is a DuckDB file, but no checkpoint")
+                raise DataLoss("it is a DuckDB file, but not a checkpoint")
             head = _read_head(connection)
             unknown = names.difference(["checkpoint"], (form.name for form in forms))
             if unknown:

@@ -91,7 +91,7 @@ class CheckpointImage:
 
 def _changed(form: TableForm, before: pa.Table, change: TableChange) -> pa.Table:
     if not change.rows.schema.equals(form.schema):
-        raise InvalidInput(f"rows for table {form.name} of the checkpoint have not its columns")
+        raise InvalidInput(f"rows for table {form.name} of the checkpoint do not have its columns")
     if change.whole:
         return change.rows
     gone = {name: values for name, values in change.gone.items() if len(values)}

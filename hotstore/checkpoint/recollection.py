@@ -20,10 +20,10 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from coldstore.shared.errors import Conflict, DataLoss, JjqError
+from hotstore.checkpoint.checkpoint_store import CheckpointName, CheckpointStore, digest_of, fresh_file
 from hotstore.checkpoint.duckdb_file import CheckpointCodec, CheckpointHead
 from hotstore.checkpoint.part import CheckpointPart, TableForm
 from hotstore.checkpoint.salvage import Affected, salvage
-from hotstore.checkpoint.shelf import CheckpointName, Shelf, digest_of, fresh_file
 from hotstore.limits import CHECKPOINTS_KEPT
 
 log = logging.getLogger("jjq.hotstore")
@@ -32,7 +32,7 @@ log = logging.getLogger("jjq.hotstore")
 class CheckpointPlace(NamedTuple):
     """Where checkpoints are kept, in which form, and a folder of this machine in which they are made and looked at."""
 
-    shelf: Shelf
+    store: CheckpointStore
     codec: CheckpointCodec
     folder: Path
 
@@ -63,7 +63,7 @@ class Recollection:
     """Reads checkpoints for one start. Blocks: for a worker thread."""
 
     def __init__(self, place: CheckpointPlace, parts: Sequence[CheckpointPart]) -> None:
-        self._shelf, self._codec, self._folder = place
+        self._store, self._codec, self._folder = place
         self._parts = parts
         self.recalled: Recalled | None = None
         self.unusable: list[str] = []  # what was wrong with those that were put aside
@@ -71,7 +71,7 @@ class Recollection:
 
     def recall(self, journal: int) -> int | None:
         """Give the parts what the newest sound checkpoint of this journal has; its sequence, None if there is none."""
-        names = self._shelf.names()
+        names = self._store.names()
         while names and self.recalled is None:
             name = names[-1]
             try:
@@ -91,7 +91,7 @@ class Recollection:
     def _read(self, name: CheckpointName, journal: int) -> tuple[CheckpointHead, dict[str, pa.Table]]:
         if name.journal != journal:
             raise DataLoss(f"{name} belongs to another journal than {journal:016x}")
-        data = self._shelf.get(name)
+        data = self._store.get(name)
         if digest_of(data) != name.digest:
             self._damaged = [*self._damaged, data][:CHECKPOINTS_KEPT]
             raise DataLoss(f"{name} is damaged: its {len(data)} bytes do not match its name")
@@ -114,7 +114,7 @@ class Recollection:
         return head, tables
 
     def salvage(self) -> Affected:
-        """Where nothing could be used: the subscribers that the damaged ones had, as far as they still tell."""
+        """If no checkpoint can be used: the subscribers in the damaged ones, as far as they can be read."""
         damaged, self._damaged = self._damaged, []
         return salvage(damaged, self._folder)
 
@@ -125,7 +125,7 @@ class Recollection:
     def _put_aside(self, name: CheckpointName, error: DataLoss) -> None:
         self.unusable.append(error.message)
         try:
-            place = self._shelf.put_aside(name, error.message)
+            place = self._store.put_aside(name, error.message)
         except (OSError, JjqError) as failed:
             log.error("checkpoint %s; it is not used, and cannot be moved away: %s", error, failed)
             return

@@ -200,7 +200,7 @@ def _restore_subscribers(registry: Registry, rows: Iterable[Sequence[Any]]) -> N
 
 
 def _joined(subscriptions: pa.Table, positions: pa.Table) -> pa.Table:
-    """What a subscriber is, and where."""
+    """Subscriptions joined with their positions."""
     at = pc.index_in(subscriptions["number"], value_set=positions["number"].combine_chunks())
     if at.null_count:
         raise DataLoss(f"the checkpoint has no positions of {at.null_count} subscribers")

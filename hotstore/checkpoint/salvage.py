@@ -1,8 +1,8 @@
-"""What damaged checkpoints still tell of subscribers. It is for people: nothing goes on from such a position.
+"""Read the subscribers in damaged checkpoints. This is for people: no subscriber goes on from such a position.
 
 With both checkpoints the names of subscribers are lost. But a bit that flipped, or a piece that is missing, leaves most
-of a DuckDB file readable, and whoever has to create the subscribers again wants to know which they were. DuckDB may
-crash on a damaged file, so a process of its own looks at it, once, in a start that has nothing better.
+of a DuckDB file readable, and the operator who must create the subscribers again wants their names. DuckDB may crash on
+a damaged file, so a process of its own looks at it, once, in a start that has nothing better.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from typing import Any, Final
 import orjson
 
 from coldstore.shared.errors import JjqError
+from hotstore.checkpoint.checkpoint_store import MAKING, fresh_file
 from hotstore.checkpoint.duckdb_file import open_reader
-from hotstore.checkpoint.shelf import MAKING, fresh_file
 from hotstore.limits import SALVAGE_SECONDS
 
 log = logging.getLogger("jjq.hotstore")
 
 _MAGIC: Final = (8, b"DUCK")  # where, and what, in every file of DuckDB
 _START: Final = (
-    "import sys; sys.path[:] = {path!r}\nfrom hotstore.checkpoint.salvage import tell; tell(sys.argv[1])"
+    "import sys; sys.path[:] = {path!r}\n"
+    "from hotstore.checkpoint import salvage; salvage.print_subscribers(sys.argv[1])"
 )
 _QUESTIONS: Final = (
     'SELECT queue, name, "offset" FROM subscribers',
@@ -65,7 +66,7 @@ def _ask(data: bytes, folder: Path) -> list[Any]:
         )
         rows: list[Any] = orjson.loads(asked.stdout)
     except (OSError, subprocess.SubprocessError, orjson.JSONDecodeError) as error:
-        log.warning("a damaged checkpoint does not tell which subscribers it had: %s", error)
+        log.warning("cannot read from a damaged checkpoint which subscribers it had: %s", error)
         return []
     finally:
         with suppress(OSError):
@@ -73,7 +74,7 @@ def _ask(data: bytes, folder: Path) -> list[Any]:
     return rows
 
 
-def tell(path: str) -> None:
+def print_subscribers(path: str) -> None:
     """In that process: print the subscribers of a file as JSON."""
     rows: list[Any] = []
     for question in _QUESTIONS:

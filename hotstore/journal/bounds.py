@@ -47,7 +47,7 @@ class JournalBounds:
         self.extent = Extent(0, None, 0)
 
     def read(self) -> Extent | None:
-        """What the last run said; None if there is no word of it. Raises Conflict if it is of a newer version."""
+        """What the last run wrote; None if it wrote nothing. Raises Conflict if it is of a newer version."""
         if self._disk is None or NAME not in self._disk.list():
             return None
         self._there = True
@@ -66,7 +66,7 @@ class JournalBounds:
         return said
 
     def begin(self, extent: Extent) -> None:
-        """Say anew what there is, before anything is taken out of the folder."""
+        """Write down what there is, before anything is taken out of the folder."""
         with self._lock:
             self.extent = extent
             self._save()
@@ -99,7 +99,7 @@ class JournalBounds:
         if self._disk is None:
             return
         data = _encode(self.extent, self._turn + 1)
-        if self._there:  # if it is gone, so is more: whoever opens it hears of it
+        if self._there:  # if it is gone, so is more: the next open raises it
             file = self._disk.open(NAME)
             try:
                 write_all(file, (self._turn + 1) % 2 * _SLOT_BYTES, [data], len(data))

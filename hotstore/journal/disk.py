@@ -26,7 +26,7 @@ class File(Protocol):
     """An open file."""
 
     def read(self, position: int, length: int) -> bytes:
-        """Up to `length` bytes; fewer at the end of the file, and at the system's whim."""
+        """Up to `length` bytes; fewer at the end of the file, and whenever the system returns fewer."""
         ...
 
     def write(self, position: int, buffers: Sequence[Buffer]) -> int:
@@ -38,7 +38,7 @@ class File(Protocol):
         ...
 
     def forget(self) -> None:
-        """Nobody will read what was synced for a while: the system need not keep it in memory."""
+        """Hint: nobody will read the synced bytes soon, so the system need not keep them in memory."""
         ...
 
     def size(self) -> int: ...

@@ -203,7 +203,7 @@ class DiskJournal:
         return writer
 
     def _check_place(self, writer: SegmentWriter) -> None:
-        """Files that were deleted, or a folder that was put in another's place, would be written in vain."""
+        """Check that our files are still those in the folder: writes to deleted or replaced files would be lost."""
         with self._poisoning("looking for its files"):
             there = writer.lies_in(self._disk)
         if not there:

@@ -87,13 +87,13 @@ class Spares:
 
     def prepare(self, synced_upto: int) -> Future[SegmentWriter]:
         """Begin to prepare the next segment, unless that was done and did not fail for lack of room."""
-        if self._spare is None or _in_vain(self._spare):
+        if self._spare is None or _lacked_room(self._spare):
             self._spare = self._background.submit(lambda: self._fresh(synced_upto))
         return self._spare
 
     def reserve(self) -> Future[None]:
         """Begin to see to it that a file stands behind the spare; as `prepare`."""
-        if self._reserve is None or _in_vain(self._reserve):
+        if self._reserve is None or _lacked_room(self._reserve):
             self._reserve = self._background.submit(self._stock)
         return self._reserve
 
@@ -175,8 +175,8 @@ class Spares:
             self._disk.remove(name)
 
 
-def _in_vain(future: Future[T]) -> bool:
-    """Whether it failed in a way that may pass: room may have come back. Other errors of a disk stay."""
+def _lacked_room(future: Future[T]) -> bool:
+    """Whether it failed for lack of room, which may have come back. Other errors of a disk stay."""
     error = future.exception() if future.done() else None
     return error is not None and not (isinstance(error, OSError) and error.errno not in _FULL)
 

@@ -1,4 +1,4 @@
-"""What the cold store knows of a journal on a disk: that there was one, how far it went, and what it alone held.
+"""A note in the cold store about a journal on a disk: that there was one, how far it went, and what only it held.
 
 A disk that is lost takes its own notes with it (bounds.py). So a small document in the cold store says the
 same, now and then, and an empty or an older data directory is not taken for a new or a complete one:
@@ -76,7 +76,7 @@ class Witness:
         return None if said is None else said.extent
 
     def testify(self, extent: Extent, exposed: Sequence[Exposed], *, closed: bool) -> None:
-        """Say how far the journal goes. Where there are too many queues to name, a clean stop is not claimed."""
+        """Write how far the journal goes. If there are too many queues to name, do not claim a clean stop."""
         named = tuple(exposed[:EXPOSED_QUEUES_MAX])
         exact = closed and len(named) == len(exposed)
         said = Testimony(extent.journal, extent.synced, exact, named, self._place)

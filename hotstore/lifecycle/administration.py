@@ -3,7 +3,7 @@
 Deleting, by the node that serves the queue:
 
     1  journal: LEAVING. Later requests wait; everything is sealed                    (departure.py)
-    2  the state, subscribers and producers, is kept where who claims the queue looks for it
+    2 the state, subscribers and producers, is put where the next owner of the queue looks for it
     3  `queue.json` says that the queue is deleted                                    (coldstore.queue.deletion)
     4  journal: LEFT; waiting requests fail with "no such queue"
 
@@ -75,7 +75,7 @@ class Administration:
             lambda: self._cold.update_queue(name, block_bytes=block_bytes, block_seconds=block_seconds)
         )
         if settings.id != queue.settings.id:
-            raise Conflict(f"queue {name} is another one by now: look at it again, then decide")
+            raise Conflict(f"queue {name} is now another queue: look at it again, then decide")
         queue.use(settings)
         self._registry.changes.queues.add(queue)
         await commit_state(

@@ -8,8 +8,8 @@
     leave   the next owner is named in the queue's shards document, or `queue.json` says that the queue is
             deleted: forget the queue here
 
-A process that dies after `begin` finds the queue LEAVING in its journal and asks, when it is next asked
-for it, whose it is by now (owners.py).
+A process that dies after `begin` finds the queue LEAVING in its journal. At the next request for the queue it asks
+which node owns it (owners.py).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Accepting a loss: the operator's way on from a hole, or from the doubt whether there is one.
+"""Accepting a loss: how an operator lets a queue go on after a hole, or after a doubt.
 
-What is lost stays lost, but it keeps its offsets: placeholders take them (placeholders.py), what is sound
-stays where it is, and the queue takes pushes again. How many elements are lost behind the last one that is
-known cannot be known here; whoever saw a higher offset, a producer's receipt or a reader's position, can
-say so, and no offset is given out twice.
+What is lost stays lost, but it keeps its offsets: placeholders take them (placeholders.py), what is sound stays where
+it is, and the queue takes pushes again. How many elements are lost behind the last one that is known cannot be known
+here; an operator who knows a higher offset, from a producer's receipt or a reader's position, can say so, and no offset
+is given out twice.
 """
 
 from __future__ import annotations

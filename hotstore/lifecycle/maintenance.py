@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class LookAtJournal(Protocol):
-    """Finds out whether the journal is still where it should be; `durable`: and keeps how far it goes."""
+    """Checks that the journal is still where it should be. With `durable`, writes down how far it goes."""
 
     def __call__(self, *, durable: bool) -> Awaitable[None]: ...
 
@@ -164,7 +164,7 @@ class Maintenance:
         for queue in list(self._parts.registry.queues.values()):
             cold = queue.cold
             if cold is not None and queue.state.damage is None and cold.list_blocks().young:
-                merged = await self._alone(queue, partial(cold.merge, epoch=queue.epoch))
+                merged = await self._run_for_queue(queue, partial(cold.merge, epoch=queue.epoch))
                 if merged:
                     self._parts.registry.blocks_changed(queue)
 
@@ -172,7 +172,7 @@ class Maintenance:
         for queue in list(self._parts.registry.queues.values()):
             cold = queue.cold
             if cold is not None and queue.state.damage is None:
-                await self._alone(queue, cold.sweep)
+                await self._run_for_queue(queue, cold.sweep)
                 await self._sweep_uploads(queue)
         try:
             gone = await self._parts.runner.run(self._parts.sweep_deleted)
@@ -194,8 +194,8 @@ class Maintenance:
                 queue.name, swept.removed, swept.doubtful,
             )  # fmt: skip
 
-    async def _alone(self, queue: HotQueue, work: Callable[[], T]) -> T | None:
-        """What fails for one queue is not the others' business."""
+    async def _run_for_queue(self, queue: HotQueue, work: Callable[[], T]) -> T | None:
+        """Log a failure of one queue, and go on with the others."""
         try:
             return await self._parts.runner.run(work)
         except JjqError as error:

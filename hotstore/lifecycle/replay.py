@@ -75,7 +75,7 @@ class JournalReplay:
         if recalled is not None and recalled > journal.next_sequence:
             raise DataLoss(
                 f"the checkpoint goes on at {recalled} of the journal, which ends before {journal.next_sequence}: it "
-                f"is an older copy, or its end was deleted; put the journal back that belongs to the checkpoint"
+                f"is an older copy, or its end was deleted; put back the journal that belongs to the checkpoint"
             )
         unusable = self._recollection.unusable if self._recollection is not None else []
         corrupt = any(damage.kind == "corrupt" for damage in journal.damage)
@@ -103,7 +103,7 @@ class JournalReplay:
                 continue
             if twin.unsealed_bytes or registry.of(twin):
                 log.error(
-                    "DATA_LOSS: queue %s had lost its subscribers, and that was accepted: those of before stay lost",
+                    "DATA_LOSS: queue %s had lost its subscribers, and that was accepted: the old ones stay lost",
                     queue.name,
                 )
                 registry.forget(queue.number)

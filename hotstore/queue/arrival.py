@@ -20,7 +20,7 @@ from hotstore.queue.subscriber import Subscriber
 from hotstore.write.committer import Committer
 
 
-class Home(Protocol):
+class SubscriberHome(Protocol):
     """Where subscribers are kept: the registry."""
 
     def add_subscriber(
@@ -31,7 +31,7 @@ class Home(Protocol):
     def changes(self) -> StateChanges[HotQueue, Subscriber]: ...
 
 
-async def arrive(home: Home, committer: Committer, queue: HotQueue, state: QueueState) -> None:
+async def arrive(home: SubscriberHome, committer: Committer, queue: HotQueue, state: QueueState) -> None:
     """Take `state` over for `queue`, which is not open yet, and journal all of it."""
     queue.promised = max(queue.promised, state.next)
     queue.last_us = max(queue.last_us, state.last_us)
@@ -59,14 +59,18 @@ async def arrive(home: Home, committer: Committer, queue: HotQueue, state: Queue
 
 
 async def _commit(
-    home: Home, committer: Committer, queue: HotQueue, part: Record, subscribers: Sequence[Subscriber]
+    home: SubscriberHome,
+    committer: Committer,
+    queue: HotQueue,
+    part: Record,
+    subscribers: Sequence[Subscriber],
 ) -> None:
     await commit_state(
         committer, lambda: [part], done=lambda _: home.changes.stored(queue, subscribers=subscribers)
     )
 
 
-def _settle(home: Home, queue: HotQueue, row: Sequence[Any]) -> Subscriber:
+def _settle(home: SubscriberHome, queue: HotQueue, row: Sequence[Any]) -> Subscriber:
     name, start, clamp, created_us, previous, offset, asleep = row
     subscriber = home.add_subscriber(queue, name, start, clamp, created_us)
     subscriber.place(previous, offset)

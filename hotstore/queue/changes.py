@@ -1,7 +1,7 @@
 """What changed on this node since the last checkpoint, and the numbers that the journal has given out.
 
-Whoever changes what a checkpoint would say notes it here, in the same step of the event loop (checkpoint/part.py says
-why). Noting costs a push or pop one look-up in a set.
+Code that changes something a checkpoint would hold notes it here, in the same step of the event loop
+(checkpoint/part.py says why). Noting costs a push or pop one look-up in a set.
 """
 
 from __future__ import annotations

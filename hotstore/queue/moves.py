@@ -35,7 +35,7 @@ class Moves:
         return [records.positions(rows.values())] if rows else []
 
     async def commit(self, subscriber: Subscriber, base: int | None = None) -> None:
-        """Make the subscriber's present position durable. What stands on an earlier move names it: `base`."""
+        """Make the subscriber's present position durable. A move that builds on an earlier one names it: `base`."""
         entry = MoveEntry(self, subscriber, base)
         try:
             self._committer.submit(entry)

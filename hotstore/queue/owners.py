@@ -1,7 +1,7 @@
-"""Whose a queue is: the port through which a hot store that is one of several asks, and `Alone`, the default.
+"""Port: which node owns a queue. `SoleOwner` is the default, for a server without other nodes.
 
-It is asked when a queue is opened that the journal does not name, or names in doubt: never on the way of
-a push. A queue that the journal names without doubt is this node's own.
+The hot store asks when it opens a queue that the journal does not name, or names in doubt; never during a push. A queue
+that the journal names without doubt is this node's own.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class Owners(Protocol):
         ...
 
     async def retire(self, queue: str, epoch: int, state: QueueState) -> Retired | None:
-        """Before a queue of ours is deleted: keep its state for who claims it, should it be brought back.
+        """Before a queue of ours is deleted: keep its state for the node that claims it if it is brought back.
 
         None: there is no place for such things here, keep it beside the queue.
         """
         ...
 
 
-class Alone:
+class SoleOwner:
     """The only node there is: every queue is its own, and nobody needs to be asked."""
 
     async def claim(self, queue: str) -> Claim:

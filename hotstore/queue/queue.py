@@ -1,4 +1,4 @@
-"""A queue on this node: its writer, its unsealed blocks, and those who wait for its next element.
+"""A queue on this node: its writer, its unsealed blocks, and the readers that wait for its next element.
 
 `next` is the first offset that readers cannot see yet; `assigned` runs ahead by those on their way into the journal,
 one on a disk, each in a stage of its own. Only the committer's group calls move either, on the event loop.
@@ -245,7 +245,7 @@ class HotQueue:
     # Readers ------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Let everyone who waits at this queue look again."""
+        """Let all waiting readers of this queue look again."""
         for reader in self._readers:
             if not reader.done():
                 reader.set_result(None)
@@ -266,7 +266,7 @@ class HotQueue:
             raise self._ended.with_traceback(None)
 
     def end_waits(self, error: JjqError) -> None:
-        """Nothing will come any more: tell those who wait for elements, or for the cold store."""
+        """Nothing more will come: fail the calls that wait for elements, or for the cold store."""
         self._ended = error
         self.wake()
         waiting, self._cold_waiters = self._cold_waiters, []

@@ -28,7 +28,7 @@ from hotstore.queue.arrival import arrive
 from hotstore.queue.changes import JournalNumbers, StateChanges
 from hotstore.queue.holes import RECORDS_LOST, reconcile
 from hotstore.queue.moves import chunks, commit_state
-from hotstore.queue.owners import Alone, Claim, Owners
+from hotstore.queue.owners import Claim, Owners, SoleOwner
 from hotstore.queue.queue import HotQueue, NoSealer, SealsBlocks
 from hotstore.queue.state import SUBSCRIBERS_LOST, Phase
 from hotstore.queue.subscriber import Subscriber
@@ -51,7 +51,7 @@ class Registry:
         usage: Usage,
         owners: Owners | None = None,
     ) -> None:
-        self.owners = owners or Alone()
+        self.owners = owners or SoleOwner()
         self._cold = cold
         self._committer = committer
         self._runner = runner
@@ -275,7 +275,7 @@ class Registry:
             queue.state.doubt_stored = True
 
     def hold(self) -> int | None:
-        """The first journal batch that is kept for elements without a name, while it is open whose they are."""
+        """The first journal batch that is kept for elements whose queue is not known yet."""
         return min(self.nameless.values(), default=None) if self.suspects or self.in_doubt() else None
 
     def _fresh(self, settings: QueueSettings, *, earlier: bool = True) -> HotQueue:
@@ -289,7 +289,7 @@ class Registry:
         return queue
 
     def _readable(self) -> list[QueueSettings]:
-        """Where one queue is damaged, the others are served."""
+        """If one queue is damaged, go on with the others."""
         found: list[QueueSettings] = []
         for name in self._cold.queue_names():
             try:
@@ -370,7 +370,7 @@ class Registry:
         return fresh
 
     async def _confirmed(self, queue: HotQueue) -> HotQueue | None:
-        """A queue of which the journal is not sure whose it is; None if it has left, and may have returned."""
+        """Ask which node owns a queue that the journal names in doubt; None if it has left, and may have returned."""
         if queue.state.phase is Phase.UNDECIDED and not queue.unsealed_bytes:
             found = await self._runner.run(lambda: self._cold.find(queue.name))
             if has_ended(found, queue.settings.id):

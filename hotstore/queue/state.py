@@ -184,7 +184,7 @@ class Lifecycle:
         self.damage = error
 
     def report_holes(self, holes: Sequence[tuple[int, int]], error: DataLoss) -> None:
-        """Acknowledged elements are missing; graver damage that is known already is what requests are told."""
+        """Acknowledged elements are missing. Requests get this error, unless graver damage is known already."""
         self.holes = holes
         if holes and self.damage is None:
             self.damage = error

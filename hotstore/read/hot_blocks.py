@@ -207,7 +207,7 @@ class HotBlocks:
         return sum(block.bytes for block in self._loaded.get(queue.number, ([], []))[1])
 
     def readers(self) -> list[Hashable]:
-        """Everyone who is in a loaded block."""
+        """All readers that are in a loaded block."""
         return list(self._reading)
 
     def drop_unread(self, used_before: float) -> None:

@@ -1,4 +1,4 @@
-"""Lists for those who watch a queue: its blocks with the subscribers in each, and how far subscribers are behind."""
+"""Lists for people who watch a queue: its blocks with the subscribers in each, and how far subscribers are behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How this node is: its version, how long it runs, its figures, its lag, and whether the cold store answers."""
+"""The status of this node: its version, uptime, figures and lag, and whether the cold store answers."""
 
 from __future__ import annotations
 

@@ -29,11 +29,11 @@ def check_driver(kind: DriverKind, settings: GroupSettings | None = None, seeds:
         kind.name == settings.driver, f"the kind is called {kind.name}, the settings name {settings.driver}"
     )
     for seed in range(seeds):
-        first, second = (_Play(kind, settings, seed) for _ in range(2))
+        first, second = (_DriverTrial(kind, settings, seed) for _ in range(2))
         check(first.run() == second.run(), "the same calls must give the same answers")
 
 
-class _Play:
+class _DriverTrial:
     """One driver, and what the suite knows of its tasks."""
 
     def __init__(self, kind: DriverKind, settings: GroupSettings, seed: int) -> None:

@@ -108,7 +108,8 @@ class GroupsInFlight:
         self._groups.append(group)
 
     def ended(self) -> Iterator[Group]:
-        """Take out, oldest first, the groups whose outcome is known and that of all before them."""
+        """Take out, oldest first, the groups whose outcome is known, as long as the outcome of all before them is
+        known, too."""
         while self._groups and self._groups[0].ended:
             yield self._groups.popleft()
 

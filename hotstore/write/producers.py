@@ -6,7 +6,7 @@ older is forgotten, and a retry of it is refused rather than written twice. A pr
 longer than the settings' `producer_seconds`, or the one idle for longest where a queue has more
 than `PRODUCERS_MAX`, is forgotten whole. A producer that the queue does not know may begin anywhere.
 
-A retry says what the first push said. One that does not is no retry but a mistake: two programs with one name, or a
+A retry has the elements of the first push. If it does not, it is a mistake: two programs with one name, or a
 count that began anew. It is compared with the elements themselves, which are there; so nothing beside the receipt
 has to be written for every push, and receipts of earlier releases are as good. Retries are rare, comparing is cheap.
 """
@@ -31,7 +31,7 @@ from hotstore.limits import PRODUCERS_MAX, RETRY_CHECK_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class EarlierPush:
-    """What a producer's push became."""
+    """The result of an earlier push of a producer."""
 
     sequence: int
     first: int
@@ -139,7 +139,8 @@ async def check_retry(
     identity: tuple[str, int],
     receipt: Receipt,
 ) -> None:
-    """Refuse what only claims to be a retry. If the stored elements cannot be read just then, it is believed."""
+    """Refuse a retry that has other elements than the first push. If the stored elements cannot be read now, believe
+    it."""
     with suppress(TimeoutError, Unavailable, DataLoss):
         async with asyncio.timeout(RETRY_CHECK_SECONDS), aclosing(stored) as elements:
             await _compare(elements, payload, identity, receipt)

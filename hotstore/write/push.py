@@ -239,7 +239,7 @@ class JsonChecks:
     """
 
     def __init__(self) -> None:
-        self._turn = asyncio.Lock()  # fair: whoever waits longest is next
+        self._turn = asyncio.Lock()  # fair: the push that waits longest is next
 
     async def check(self, entry: PushEntry) -> None:
         await self._finish(check_json(entry.payload.column(1)))

@@ -1,4 +1,4 @@
-"""Who may do what: keys with scopes, for every door alike.
+"""Who may do what: keys with scopes, the same for gRPC, HTTP and WebSockets.
 
     keys         a key, its scopes, and what they allow
     document     the keys as one document on the object store

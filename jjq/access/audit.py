@@ -2,7 +2,7 @@
 
     {"time":"2026-01-01T00:00:00.000000Z","key":"<id>","door":"grpc","act":"DeleteQueue","queue":"orders","request":"…"}
 
-Acts are told after they were done, and only where there are keys: without them nobody is anybody. An act is done
+Acts are recorded after they were done, and only if there are keys: without them nobody is anybody. An act is done
 whether or not it can be told; one that cannot is an error in the log, with all its fields.
 """
 
@@ -25,18 +25,18 @@ AUDIT_QUEUE: Final = "jjq.audit"
 
 
 class AuditLog:
-    """Tells of acts; `telling` has those under way."""
+    """Records acts; `writing` has those that are being written."""
 
     def __init__(self, store: Store, clock: Clock, log: structlog.typing.FilteringBoundLogger) -> None:
         self._store = store
         self._clock = clock
         self._log = log
-        self.telling: set[asyncio.Task[None]] = set()
-        # Acts are told in their order, also while the queue is made for the first one.
+        self.writing: set[asyncio.Task[None]] = set()
+        # Acts are recorded in their order, also while the queue is made for the first one.
         self._turn = asyncio.Lock()
 
-    def tell(self, key: str | None, door: str, act: str, queue: str | None, request: str = "") -> None:
-        """Somebody did something. `key` is the text of the key; only its id is told."""
+    def record(self, key: str | None, door: str, act: str, queue: str | None, request: str = "") -> None:
+        """Record an act. `key` is the text of the key; only its id is recorded."""
         parts = None if key is None else split_key(key)
         fields = {
             "time": from_us(self._clock.now_us()).isoformat().replace("+00:00", "Z"),
@@ -47,8 +47,8 @@ class AuditLog:
             "request": request,
         }
         task = asyncio.create_task(self._push(fields), name="jjq-audit")
-        self.telling.add(task)
-        task.add_done_callback(self.telling.discard)
+        self.writing.add(task)
+        task.add_done_callback(self.writing.discard)
 
     async def _push(self, fields: dict[str, str | None]) -> None:
         push = Push(AUDIT_QUEUE, payload("text", [orjson.dumps(fields).decode()]))
@@ -60,9 +60,9 @@ class AuditLog:
                     await self._store.create_queue(AUDIT_QUEUE, content="json")
                     await self._store.append(push)
         except JjqError as error:
-            self._log.error("an act could not be told to the audit queue", why=error.message, **fields)
+            self._log.error("an act could not be written to the audit queue", why=error.message, **fields)
 
     async def close(self) -> None:
-        """Wait for what is being told."""
-        if self.telling:
-            await asyncio.wait(self.telling)
+        """Wait until all acts are written."""
+        if self.writing:
+            await asyncio.wait(self.writing)

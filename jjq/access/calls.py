@@ -82,7 +82,7 @@ def rights_of(method: str) -> str:
 
 
 def is_audited(service: str, method: str) -> bool:
-    """Whether a call is an act of an administrator, which the audit queue is told of."""
+    """Whether a call is an act of an administrator, which the audit queue records."""
     return service not in _PEERS and rights_of(method) == "admin" and method not in READING
 
 
@@ -157,7 +157,7 @@ class CallAccess:
         return self._usage.seconds() if self._usage is not None and self._method == "PushStream" else 0.0
 
     def stream(self) -> AbstractContextManager[None]:
-        """Around a stream; `NoKey` if it is nobody's, `Exhausted` if its key has too many."""
+        """Around a stream; `NoKey` if it has no known key, `Exhausted` if its key has too many streams."""
         if self._peer or not self._ring.closed:
             return nullcontext()
         usage = self._ring.usage(self._ring.identify(self._key))

@@ -93,7 +93,7 @@ def _change(objects: ObjectStore, decide: Any) -> AccessDocument:
         return Change(None if after == now else after.encode(), after)
 
     return swap(
-        objects, ACCESS, swapped, busy=Unavailable("the keys are changed by others just now: retry")
+        objects, ACCESS, swapped, busy=Unavailable("others are changing the keys at the moment: retry")
     ).result
 
 
@@ -126,7 +126,7 @@ def set_secret(objects: ObjectStore, queue: str, secret: str | None) -> AccessDo
         elif queue not in now.signed:
             raise NotFound(f"queue {queue!r} is not signed")
         if len(signed) > SIGNED_QUEUES_MAX:
-            raise Exhausted(f"{SIGNED_QUEUES_MAX} queues are signed, and no more can be")
+            raise Exhausted(f"{SIGNED_QUEUES_MAX} queues are signed, which is the limit: end one first")
         return replace(now, signed=signed)
 
     return _change(objects, decide)
@@ -140,7 +140,7 @@ def set_limit(objects: ObjectStore, queue: str, most: int | None) -> AccessDocum
         if most is not None:
             limits[queue] = most
         if len(limits) > LIMITED_QUEUES_MAX:
-            raise Exhausted(f"{LIMITED_QUEUES_MAX} queues have limits, and no more can have")
+            raise Exhausted(f"{LIMITED_QUEUES_MAX} queues have limits, which is the most: remove one first")
         return replace(now, limits=limits)
 
     return _change(objects, decide)
@@ -152,7 +152,7 @@ def remove_key(objects: ObjectStore, number: str) -> AccessDocument:
     def decide(now: AccessDocument) -> AccessDocument:
         left = tuple(key for key in now.keys if key.id != number)
         if len(left) == len(now.keys):
-            raise NotFound(f"there is no key {number[:40]!r}: `jjq key list` shows those that there are")
+            raise NotFound(f"there is no key {number[:40]!r}: `jjq key list` shows all keys")
         if not any(key.rules for key in left):
             raise Conflict(f"key {number} is the last one with the scope admin: create another one first")
         return replace(now, keys=left)

@@ -100,7 +100,7 @@ class Keyring:
         return key
 
     def require(self, text: str | None, rights: str, queue: str | None) -> AccessKey | None:
-        """Return if whoever shows this key may do that."""
+        """Return if this key allows it; otherwise raise."""
         key = self.identify(text)
         if key is not None:
             key.require(rights, queue)
@@ -138,7 +138,7 @@ class Keyring:
     def require_peer(self, text: str | None) -> None:
         """Return if another node of the cluster asks."""
         if self._by_id and not (text and self.peer and hmac.compare_digest(text, self.peer)):
-            raise NoKey("only nodes of the cluster may ask here, with the key that they share")
+            raise NoKey("only nodes of the cluster may call this, with the key that they share")
 
     @contextmanager
     def watch(self, recheck: Recheck) -> Iterator[Watched]:
@@ -174,7 +174,7 @@ class Keyring:
         return self._now.keys
 
     async def create(self, name: str, scopes: list[str], quota: Quota | None = None) -> NewKey:
-        """A new key; its text is told now and never again."""
+        """A new key; its text is returned now and never again."""
         made = make_key(name, scopes, self._clock.now_us(), self._chance, quota or Quota())
         secret = new_secret(self._chance)
         self._take(await asyncio.to_thread(document.add_key, self._objects, made.key, secret))
@@ -230,4 +230,4 @@ class Keyring:
             try:
                 await self.refresh()
             except JjqError as error:
-                self._log.warning("the keys could not be read; those that are known stay", why=str(error))
+                self._log.warning("the keys could not be read; the known keys stay in force", why=str(error))

@@ -111,7 +111,7 @@ class KeyUsage:
     def stream(self) -> Iterator[None]:
         """Around a stream."""
         if self.quota.streams and self._streams >= self.quota.streams:
-            raise Exhausted(f"key {self._key} has {self._streams} open streams, as many as it may: close one")
+            raise Exhausted(f"key {self._key} has {self._streams} open streams, its limit: close one")
         self._streams += 1
         try:
             yield
@@ -137,10 +137,10 @@ class KeyUsage:
 
 
 def new_queue(store: Store, name: str) -> AbstractAsyncContextManager[None]:
-    """Around the creation of a queue, for whoever's call the present task serves."""
+    """Around the creation of a queue, for the call that the present task serves."""
     usage = SPENDER.get()
     return nullcontext() if usage is None else usage.new_queue(store, name)
 
 
-# The usage of whoever's call the present task serves. Whoever pushes for it looks here; most callers have no quota.
+# The usage of the key whose call the present task serves. Code that pushes for it looks here; most keys have no quota.
 SPENDER: Final[ContextVar[KeyUsage | None]] = ContextVar("jjq-spender", default=None)

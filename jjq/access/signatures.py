@@ -58,20 +58,20 @@ class Signatures:
         now = self._clock.now_us() // 1_000_000
         if not hmac.compare_digest(given, _digest(secret, seconds, body)):
             raise Denied(
-                f"the signature of a push to queue {queue!r} does not fit: is its secret the present one?"
+                f"the signature of a push to queue {queue!r} is wrong: was it made with the current secret?"
             )
         if abs(now - seconds) > SIGNATURE_SECONDS:
             raise Denied(
                 f"the signature of a push to queue {queue!r} is {abs(now - seconds)} s away from the server's time; "
-                f"at most {SIGNATURE_SECONDS} s are allowed: sign it anew, and set the clock"
+                f"at most {SIGNATURE_SECONDS} s are allowed: sign it again, and set the clock"
             )
         self._forget(now)
         if given in self._taken:
             raise Denied(
-                f"this push to queue {queue!r} was taken before, with the same signature: sign it anew"
+                f"this push to queue {queue!r} was accepted before, with the same signature: sign it again"
             )
         if len(self._taken) >= SIGNATURES_MAX:
-            raise Denied("more signed pushes came than can be remembered: wait for a while, and sign anew")
+            raise Denied("more signed pushes came than can be remembered: wait a moment, then sign again")
         self._taken[given] = now
 
     def _forget(self, now: int) -> None:

@@ -1,4 +1,4 @@
-"""Options that every client command has, and the client that they ask for."""
+"""Options and arguments that commands share, and the client that they ask for."""
 
 from __future__ import annotations
 
@@ -120,3 +120,15 @@ def s3_settings(endpoint: str | None, region: str | None, keys: str = "JJQ_S3") 
 Json = Annotated[bool, Parameter(name="--json", negative=())]
 AsJson = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON, for programs.")]
 Flag = Annotated[bool, Parameter(negative=())]
+JsonLines = Annotated[bool, Parameter(name="--json", negative=(), help="Print one JSON object per line.")]
+QueueName = Annotated[str, Parameter(help="Name of the queue.")]
+SubscriberId = Annotated[str, Parameter(help="Id of the subscriber: QUEUE/NAME.")]
+GroupId = Annotated[str, Parameter(help="Id of the group: QUEUE/NAME.")]
+TextFile = Annotated[Path, Parameter(help="The text queue.")]
+Start = Annotated[
+    str, Parameter(help="beginning, end, offset:N, time:ISO, ago:7d, last:N or subscriber:NAME.")
+]
+Clamp = Annotated[bool, Parameter(negative=(), help="Take the nearest existing offset instead of failing.")]
+StartOnly = Annotated[
+    bool, Parameter(negative=(), help="Only show the offset of the starting point; change nothing.")
+]

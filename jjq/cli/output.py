@@ -41,7 +41,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
 
 
 def table_of(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> Any:
-    """The same, to be printed by somebody else."""
+    """The same table, for the caller to print."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
@@ -73,7 +73,7 @@ def print_fields(fields: Mapping[str, object]) -> None:
 
 
 def note(text: str) -> None:
-    """Something for people that is no result."""
+    """Print a line for people that is not a result."""
     print(text, file=sys.stderr)
 
 

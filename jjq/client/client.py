@@ -340,7 +340,7 @@ class AsyncClient(GroupClient, QueueAdministration):
             text("query", query), params, None if timeout is None else number("timeout", timeout)
         )
         if self._queries is None:
-            raise InvalidInput("this store answers no SQL: open it by jjq.open or jjq.connect")
+            raise InvalidInput("this store does not answer SQL: open it with jjq.open or jjq.connect")
         return AsyncSqlResult(self._queries(cold, s3).run(asked))
 
     # The end --------------------------------------------------------------------------------------

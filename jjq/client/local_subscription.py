@@ -110,7 +110,7 @@ class LocalDeliveries:
         if self._reader is not None:
             self._reader.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self.end(Conflict("the subscription is closed: subscribe anew"))
+        self.end(Conflict("the subscription is closed: subscribe again"))
 
     def _read_from(self, offset: int | None) -> None:
         if self._reader is not None:

@@ -56,7 +56,7 @@ def _one_batch(values: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
     batches = values.combine_chunks().to_batches()
     if len(batches) > 1:
         raise InvalidInput(
-            f"a table of {values.nbytes} bytes does not go in one push: push its batches one by one"
+            f"a table of {values.nbytes} bytes does not fit into one push: push its batches one by one"
         )
     return batches[0] if batches else lists.no_rows(values.schema)
 

@@ -21,7 +21,7 @@ SCOPE_OF_NODES: Final = "nodes"  # of a route: it wants the key that nodes share
 
 
 class KeyCheck:
-    """Who may do what, as the keyring says."""
+    """Checks the key of a request against the keyring."""
 
     def __init__(self, ring: Keyring) -> None:
         self._ring = ring
@@ -61,7 +61,7 @@ class KeyCheck:
         yield
         audit = request.backend.audit
         if audit is not None and self._ring.closed:
-            audit.tell(request.key, "http", route.name, request.subject, request.id)
+            audit.record(request.key, "http", route.name, request.subject, request.id)
 
 
 class SocketAccess:
@@ -81,7 +81,7 @@ class SocketAccess:
             self._used.add((queue, rights))
 
     def recheck(self) -> None:
-        """The same for all that was allowed so far; with nothing so far the key has to be somebody's."""
+        """Check again everything that was allowed so far. If that is nothing yet, the key only has to be known."""
         if self.ring is not None:
             if not self._used:
                 self.ring.identify(self.key)
@@ -150,14 +150,14 @@ class KeyDocument(Struct):
 
 
 class NewKeyDocument(Struct):
-    """`text` is told now, and never again."""
+    """`text` is sent now, and never again."""
 
     key: KeyDocument
     text: str
 
 
 class SignatureDocument(Struct):
-    """`secret` is told now, and never again."""
+    """`secret` is sent now, and never again."""
 
     queue: str
     secret: str

@@ -191,7 +191,7 @@ class Application:
         if origin not in self._origins:
             raise HttpRefusal(
                 403,
-                f"web pages of {origin[:100]!r} may not ask this server: list that origin in http_origins",
+                f"web pages of {origin[:100]!r} may not call this server: list that origin in http_origins",
             )
         return [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin"), *_SHARED]
 
@@ -220,7 +220,7 @@ class Application:
     async def _stream(
         self, reply: StreamReply, request: Request, meter: Meter, send: Send, headers: Headers
     ) -> None:
-        """Send a body in parts. After the first one an error cannot be told by a status: the connection is cut."""
+        """Send a body in parts. After the first part the status is sent, so an error can only cut the connection."""
         outgoing = self.backend.outgoing
         meter.open += 1
         parts: Any = reply.parts
@@ -313,7 +313,8 @@ async def _receive_nothing() -> Scope:
 
 
 async def _live(receive: Receive, send: Send) -> None:
-    """Some servers tell of their start and end. Who opened the store closes it."""
+    """Some ASGI servers announce their start and end. Nothing is closed here: the code that opened the store closes
+    it."""
     while True:
         message = await receive()
         await send({"type": f"{message['type']}.complete"})

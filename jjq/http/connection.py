@@ -189,7 +189,7 @@ class HttpConnection(HttpToolsProtocol):
         lengths = sum(name in {b"content-length", b"transfer-encoding"} for name, _ in self.headers)
         if lengths > 1:
             raise HttpRefusal(
-                400, "the request tells the length of its body twice: send one of the two headers"
+                400, "the request gives the length of its body twice: send one of the two headers"
             )
         self._body_until = self.loop.time() + HTTP_BODY_SECONDS
         self._watch(HTTP_BODY_IDLE_SECONDS)

@@ -34,7 +34,7 @@ _RETRY_SECONDS: Final = 1.0
 
 
 class Answer(NamedTuple):
-    """How one kind of error is told."""
+    """How one kind of error is answered."""
 
     status: int
     title: str
@@ -83,7 +83,7 @@ class Refused(NamedTuple):
 
 
 def refuse(error: BaseException, request: str, *, plain: bool = False) -> Refused:
-    """The problem that tells of `error`, or only its text; `request` is the number of the request."""
+    """The problem document of `error`, or only its text; `request` is the number of the request."""
     document = describe(error, request)
     status = int(document["status"])
     headers = [(b"content-type", b"text/plain; charset=utf-8" if plain else MEDIA_TYPE)]
@@ -97,7 +97,7 @@ def refuse(error: BaseException, request: str, *, plain: bool = False) -> Refuse
 
 
 def describe(error: BaseException, request: str) -> dict[str, Any]:
-    """The fields of the problem that tells of `error`."""
+    """The fields of the problem document of `error`."""
     if not isinstance(error, JjqError):
         return _fields(_UNFORESEEN, "INTERNAL", UNEXPECTED, True, request)
     answer = next((ANSWERS[kind] for kind in type(error).__mro__ if kind in ANSWERS), _UNFORESEEN)

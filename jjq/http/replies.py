@@ -31,7 +31,7 @@ class StreamReply:
     parts: AsyncIterator[bytes]
     media_type: bytes
     headers: Headers = field(default_factory=list)
-    tells_errors: bool = False  # events can tell of an error; of others only a cut tells
+    tells_errors: bool = False  # events can carry an error; other forms are cut
     status: int = 200
 
 

@@ -86,7 +86,7 @@ class Request:
         return bearer(self.header("authorization"))
 
     def require(self, rights: str, queue: str | None) -> None:
-        """Return if whoever asks has one of the rights on a queue that the path does not name; None: on all."""
+        """Return if the key has one of the rights on a queue that the path does not name; None: on all queues."""
         self.subject = queue
         if self.backend.keys is not None:
             self.backend.keys.require(self.key, rights, queue)
@@ -98,7 +98,7 @@ class Request:
 
     @property
     def media_type(self) -> str:
-        """What the body is said to be, without parameters."""
+        """The Content-Type of the body, without parameters."""
         return (self.header("content-type") or "").partition(";")[0].strip().lower()
 
     def accepts(self, offered: tuple[str, ...]) -> str:
@@ -273,7 +273,7 @@ class Request:
         return await self.body(most)
 
     async def while_connected(self, work: Awaitable[T]) -> T:
-        """The result of `work`, which is broken off if the client hangs up; `ClientGone` then."""
+        """The result of `work`. If the client hangs up, the work is cancelled, and `ClientGone` raised."""
         task = asyncio.ensure_future(work)
         gone = asyncio.ensure_future(self._until_gone())
         try:

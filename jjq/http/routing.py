@@ -26,7 +26,7 @@ Handler = Callable[[Request], Awaitable[Reply]]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a query, or one header, as the documentation tells of it."""
+    """One parameter of a query, or one header, as the documentation shows it."""
 
     name: str
     about: str
@@ -114,13 +114,11 @@ class RouteTable(Generic[R]):
         parts = _split(raw_path)
         methods = self._match(parts)
         if methods is None:
-            raise HttpRefusal(
-                404, f"there is nothing at {shown(raw_path)}: /openapi.json lists all that there is"
-            )
+            raise HttpRefusal(404, f"there is nothing at {shown(raw_path)}: /openapi.json lists all paths")
         route = methods.get("GET" if method == "HEAD" and "GET" in methods else method)
         if route is None:
             allowed = ", ".join(sorted(methods))
-            raise HttpRefusal(405, f"{method} does not go with this path: use {allowed}", Allow=allowed)
+            raise HttpRefusal(405, f"{method} is not allowed for this path: use {allowed}", Allow=allowed)
         named = {
             name.strip("{}"): part
             for name, part in zip(route.parts, parts, strict=True)

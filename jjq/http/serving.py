@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 def all_routes(keys: Keyring | None = None) -> list[HttpRoute]:
-    """Every route. Whoever adds a door over HTTP (a console) adds its routes here."""
+    """Every route. A further interface over HTTP adds its routes here."""
     routes: list[HttpRoute] = []
 
     def table() -> RouteTable[HttpRoute]:
@@ -75,7 +75,7 @@ def all_routes(keys: Keyring | None = None) -> list[HttpRoute]:
 
 
 def websocket_routes(backend: Backend, server: Server, settings: HttpSettings) -> list[WebSocketRoute]:
-    """Every path of WebSockets. Whoever adds a protocol over WebSocket adds its routes here."""
+    """Every path of WebSockets. A further protocol over WebSocket adds its routes here."""
     instance = server.transports.instance
     routes = [
         call_route(CallTable(server.methods, backend), instance),
@@ -88,7 +88,7 @@ def websocket_routes(backend: Backend, server: Server, settings: HttpSettings) -
 
 
 def _explain_upgrade(route: WebSocketRoute) -> HttpRoute:
-    """What a request gets that comes to the path of a WebSocket without asking for one."""
+    """Answer a plain request to the path of a WebSocket."""
 
     async def answer(request: Request) -> Reply:
         raise HttpRefusal(426, "connect with WebSocket here: send Upgrade: websocket", Upgrade="websocket")
@@ -104,7 +104,7 @@ def make_application(
 ) -> Application:
     """The application, with the checks that its place needs.
 
-    A server that only this machine reaches checks Host, and so does one that was told its names.
+    A server that only this machine reaches checks Host, and so does one whose names are set.
     """
     access = None if keys is None else KeyCheck(keys)
     if settings is None:
@@ -140,7 +140,7 @@ async def serve_http(
 def asgi(store: Store | AsyncClient) -> Application:
     """An ASGI application over a store, or over a client of `jjq.aio`, to be mounted in your own.
 
-    It closes nothing, and checks no keys: who may ask is for the application around it to say. The store must belong to
+    It closes nothing, and checks no keys: the application around it decides who may call it. The store must belong to
     the event loop that serves the application.
     """
     if isinstance(store, AsyncClient):

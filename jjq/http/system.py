@@ -90,7 +90,7 @@ def _read_page(name: str) -> bytes:
 
 
 def system_routes(routes: Callable[[], RouteTable[HttpRoute]]) -> list[HttpRoute]:
-    """The routes of this file; `routes` gives all that /openapi.json tells of."""
+    """The routes of this file; `routes` gives all routes that /openapi.json describes."""
 
     async def openapi(request: Request) -> Reply:
         return document(describe_routes(routes()))

@@ -139,7 +139,7 @@ async def start_node(
 
 
 def _open_traces(node: NodeSettings) -> Traces | None:
-    """Who is told of traces; only then OpenTelemetry is loaded."""
+    """The receiver of traces, if they are switched on; only then OpenTelemetry is loaded."""
     if node.traces is None:
         return None
     from jjq.traces.spans import open_traces

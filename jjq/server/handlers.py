@@ -32,7 +32,7 @@ Unary = Callable[[bytes], Awaitable[bytes]]
 T = TypeVar("T")
 
 
-class Gone(Exception):
+class ClientHungUp(Exception):
     """The client is no longer there to be written to."""
 
 
@@ -101,7 +101,7 @@ class Call:
         try:
             await self.outgoing.send(self._context.write(raw), len(raw))
         except grpc.aio.BaseError as error:
-            raise Gone from error
+            raise ClientHungUp from error
         finally:
             if watched is not None:
                 watched.busy = False
@@ -195,7 +195,7 @@ class Guard:
                     place.leave()
             if audit is not None and keys is not None and keys.closed:
                 shown, queue = (None, None) if access is None else (access.key, access.queue)
-                audit.tell(shown, "grpc", method, queue, _number(context))
+                audit.record(shown, "grpc", method, queue, _number(context))
             meter.took(clock.monotonic() - started)
             meter.sent(len(reply))
             memory.used(len(reply))
@@ -313,7 +313,7 @@ class Guard:
         if isinstance(error, asyncio.CancelledError | GeneratorExit):
             meter.ended(grpc.StatusCode.CANCELLED)
             raise error
-        if isinstance(error, Gone):
+        if isinstance(error, ClientHungUp):
             meter.ended(grpc.StatusCode.CANCELLED)
             raise asyncio.CancelledError from error
         if isinstance(error, JjqError):
@@ -336,7 +336,7 @@ def _number(context: Context) -> str:
 
 
 async def _abort(context: Context, code: grpc.StatusCode, text: str, trailers: Any) -> NoReturn:
-    """End the call; a client that hangs up before it has heard of it is no error of ours."""
+    """End the call. If the client hangs up before it gets the error, that is no error of ours."""
     try:
         await context.abort(code, text, trailers)
     except grpc.aio.AbortError:
@@ -346,9 +346,8 @@ async def _abort(context: Context, code: grpc.StatusCode, text: str, trailers: A
 
 
 def _let_go(error: BaseException | None) -> None:
-    """Forget the frames in which an error arose: what they worked on may be large.
-
-    One error may be told to many, each of whom raises it anew while he handles another: such a chain can be a circle.
+    """Forget the frames in which an error arose: what they worked on may be large. One error may go to many callers,
+    each of which raises it again while it handles another: such a chain can be a circle.
     """
     seen: set[int] = set()
     while error is not None and id(error) not in seen:

@@ -1,9 +1,9 @@
 """Long work on the event loop, done a little at a time, in turns.
 
-A large message takes a second to decode. A thread would hold the interpreter's lock all the while and everybody up
-with it; so the work is made of steps of a millisecond (see jjq/wire/friendly.py), and between two steps everybody else
-is served. Those who have long work take turns: however many they are, the loop does one step at a time, and
-whoever has a few steps only does not wait for the end of a thousand.
+A large message takes a second to decode. A thread would hold the interpreter's lock all the while, and everybody would
+wait; so the work is made of steps of a millisecond (see jjq/wire/friendly.py), and between two steps everybody else is
+served. Those who have long work take turns: however many they are, the loop does one step at a time, and whoever has a
+few steps only does not wait for the end of a thousand.
 
 Short work of thousands is long work too: streams that are all ready in the same moment would be served one after
 the other, and a push that came in between would wait for all of them, several times on its way. `Pace` lets one of
@@ -53,11 +53,11 @@ class Pace:
 
 
 class Turns:
-    """Who has long work to do, one after the other."""
+    """Lets callers with long work take turns."""
 
     def __init__(self) -> None:
         self.pace = Pace()  # of streams, whose work is short
-        self._turn = asyncio.Lock()  # fair: whoever waits longest is next
+        self._turn = asyncio.Lock()  # fair: the caller that waits longest is next
         self._large = asyncio.Semaphore(DECODES_MAX)
         self.steps = 0  # done in turns so far
 

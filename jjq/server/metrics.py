@@ -85,10 +85,10 @@ class Metrics(Collector):
             yield self._stalls.family()
         if self._outgoing is not None:
             held, most, closed = self._outgoing.bytes, self._outgoing.most, self._outgoing.closed
-            yield GaugeMetricFamily("jjq_outgoing_bytes", "Memory for what clients have not read yet", held)
-            yield GaugeMetricFamily("jjq_outgoing_bytes_max", "What it may be: outgoing_bytes_max", most)
+            yield GaugeMetricFamily("jjq_outgoing_bytes", "Memory for messages not read by clients yet", held)
+            yield GaugeMetricFamily("jjq_outgoing_bytes_max", "Limit of jjq_outgoing_bytes", most)
             yield CounterMetricFamily(
-                "jjq_closed_streams", "Streams closed as their client did not read", closed
+                "jjq_closed_streams", "Streams closed because their client did not read", closed
             )
 
     def watch_stalls(self, stalls: StallMeter) -> None:

@@ -65,7 +65,7 @@ async def _take_over(operations: Operations, request: pb.TakeOverRequest) -> pb.
 
 
 async def _list_shards(operations: Operations, request: pb.ListShardsRequest) -> pb.ListShardsResponse:
-    page = Page.asked(f"shards {request.queue} {request.node}", request.page_size, request.page_token)
+    page = Page.requested(f"shards {request.queue} {request.node}", request.page_size, request.page_token)
     found = await operations.shards(request.queue, request.node, after=page.place, limit=page.limit)
     queues, token = page.cut(list(found), lambda queue: queue)
     shards = [cluster.shard_out(each) for queue in queues for each in found[queue]]

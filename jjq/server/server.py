@@ -3,7 +3,7 @@
     listening → stop(): health says NOT_SERVING · waiting calls are broken off · the rest is finished,
     for `grace_seconds` at most → closed
 
-Stopping leaves the store alone: who opened it closes it afterwards.
+Stopping leaves the store open: the code that opened it closes it afterwards.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Server:
         self.address = settings.listen
         self.port = 0
         self.metrics_port: int | None = None
-        self.transports = Transports()  # whoever opens another door says where it is
+        self.transports = Transports()  # set by the code that opens HTTP
         self.methods: dict[str, Any] = {}  # handlers of clients' methods, for another door …
         self.peer_methods: dict[str, Any] = {}  # … and of those between nodes; none if it is alone
         self._store = store
@@ -97,7 +97,6 @@ class Server:
         self._health = health.aio.HealthServicer()
         self._page: MetricsPage | None = None
         self._stopped: asyncio.Task[None] | None = None
-        self._closed = asyncio.Event()
         self._grpc = grpc.aio.server(
             interceptors=list(interceptors),
             options=settings.options(),
@@ -267,11 +266,6 @@ class Server:
         await self._memory.close()
         self._stalls.close()
         self._log.info("stopped")
-        self._closed.set()
-
-    async def wait_closed(self) -> None:
-        """Return when the server has stopped, by whoever's wish."""
-        await self._closed.wait()
 
 
 def _health(servicer: health.aio.HealthServicer, drain: Drain, incoming: Incoming) -> dict[str, Any]:

@@ -98,7 +98,7 @@ class ServerSettings:
 
     @property
     def exposed(self) -> bool:
-        """Whether other machines may reach the port, and whoever is between them can read along."""
+        """Whether other machines may reach the port without TLS, so that others on the network can read along."""
         return self.tls is None and not is_loopback(split_address(self.listen, "listen")[0])
 
     @property

@@ -1,4 +1,4 @@
-"""Shutting down: what waits is broken off at once, what works is finished.
+"""Shutting down: waiting calls are cancelled at once, working calls are finished.
 
 Waiting for a client's next message, or for an element that nobody has pushed yet, is no work: such
 calls end with UNAVAILABLE, which tells every client to connect again and go on.
@@ -24,7 +24,7 @@ class Interrupted(Exception):
 class Interrupt(Generic[T]):
     """One coroutine awaits through `wait`, others may `fire`.
 
-    Firing cancels the awaited operation alone, so it must only guard what may be broken off: waiting
+    Firing cancels only the awaited operation, so it must only guard what may be cancelled: waiting
     for a message or an element, never writing one.
     """
 
@@ -106,7 +106,7 @@ class Drain:
     def _forget(self, work: asyncio.Future[Any]) -> None:
         self._pending.discard(work)
         if not work.cancelled():
-            work.exception()  # whoever waited has seen it; nobody else will
+            work.exception()  # the waiting call has seen it; nobody else will
 
     async def finish(self, seconds: float) -> None:
         """Wait until all that was kept is done; what takes longer is of unknown outcome."""

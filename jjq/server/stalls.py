@@ -65,7 +65,7 @@ class StallMeter:
 
     def family(self) -> Metric:
         found = HistogramMetricFamily(
-            "jjq_loop_stall_seconds", "How late the event loop runs what is due, looked at now and then"
+            "jjq_loop_stall_seconds", "How late the event loop runs what is due, sampled regularly"
         )
         found.add_metric((), cumulative(self._buckets), self._seconds)
         return found

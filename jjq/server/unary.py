@@ -200,13 +200,13 @@ class Verbs:
         return pb.GetQueueResponse(queue=convert.queue_out(found))
 
     async def _list_queues(self, request: pb.ListQueuesRequest) -> pb.ListQueuesResponse:
-        page = Page.asked("queues", request.page_size, request.page_token)
+        page = Page.requested("queues", request.page_size, request.page_token)
         found = await self._store.list_queues(after=page.place, limit=page.limit, ledgers=request.ledgers)
         queues, token = page.cut(found, lambda queue: queue.name)
         return pb.ListQueuesResponse(queues=[convert.queue_out(q) for q in queues], next_page_token=token)
 
     async def _list_blocks(self, request: pb.ListBlocksRequest) -> pb.ListBlocksResponse:
-        page = Page.asked(f"blocks {request.queue}", request.page_size, request.page_token)
+        page = Page.requested(f"blocks {request.queue}", request.page_size, request.page_token)
         found = await self._store.list_blocks(request.queue, from_offset=page.offset, limit=page.limit)
         blocks, token = page.cut(found, lambda block: block.last_offset + 1)
         return pb.ListBlocksResponse(blocks=[convert.block_out(b) for b in blocks], next_page_token=token)
@@ -261,7 +261,7 @@ class Verbs:
         return pb.GetSubscriberResponse(subscriber=convert.subscriber_out(found))
 
     async def _list_subscribers(self, request: pb.ListSubscribersRequest) -> pb.ListSubscribersResponse:
-        page = Page.asked(f"subscribers {request.queue}", request.page_size, request.page_token)
+        page = Page.requested(f"subscribers {request.queue}", request.page_size, request.page_token)
         found = await self._store.list_subscribers(request.queue or None, after=page.place, limit=page.limit)
         some, token = page.cut(found, lambda subscriber: subscriber.id)
         subscribers = [convert.subscriber_out(s) for s in some]

@@ -1,4 +1,4 @@
-"""Worker groups as tables: what happened to each task, and what became of it.
+"""Worker groups as tables: the transitions of tasks, and the tasks themselves.
 
     transitions   the rows of a group's ledger, which is the queue `<queue>~<group>`: one for each run of tasks
     tasks         one row for each task, with its element, as of now or of an earlier time

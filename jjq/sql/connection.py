@@ -92,7 +92,7 @@ def translate(error: Exception, memory_bytes: int) -> JjqError:
 def out_of_memory(memory_bytes: int) -> JjqError:
     return InvalidInput(
         f"the query was stopped: it needs more than the {memory_bytes} bytes of memory that it may have; "
-        f"ask for fewer rows or columns, or have sql_bytes_max raised"
+        f"ask for fewer rows or columns, or raise sql_bytes_max"
     )
 
 

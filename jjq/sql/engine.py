@@ -250,7 +250,8 @@ class Execution:
         return NotFound(f"no table {table}: {hint}SHOW TABLES lists all, names with . or - in double quotes")
 
     def _snapshot(self, info: QueueInfo) -> QueueSnapshot:
-        """`info` told how far the queue goes; now its blocks: what is sealed in between is in one of them."""
+        """`info` says how far the queue goes. The blocks are read after it, so elements that are sealed in between are
+        in one of them."""
         name = info.name
         blocks, files = BlockList.empty(name), None
         if self._cold is not None:

@@ -41,7 +41,7 @@ def unpack(header: bytes) -> tuple[int, int]:
     """Kind and length of the frame that begins so."""
     kind, size = HEADER.unpack(header)
     if not JOB <= kind <= ASK or size > SQL_FRAME_BYTES_MAX:
-        raise Unavailable("the process of the query sent something that is no frame")
+        raise Unavailable("the process of the query sent something that is not a frame")
     return kind, size
 
 
@@ -62,7 +62,7 @@ def error_in(payload: bytes) -> JjqError:
         kind = next(kind for kind in KINDS if kind.code == said["code"])
         message, details = str(said["message"]), dict(said["details"])
     except (orjson.JSONDecodeError, StopIteration, KeyError, TypeError, ValueError):
-        return Unavailable("the query failed in a way that nobody foresaw")
+        return Unavailable("the query failed unexpectedly")
     if kind is OutOfRange:
         return OutOfRange(message, first=int(details.get("first", 0)), next=int(details.get("next", 0)))
     if kind is Exhausted:
@@ -94,5 +94,5 @@ def from_stream(data: bytes) -> pa.RecordBatch:
             batch = stream.read_next_batch()
         batch.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, StopIteration):
-        raise Unavailable("rows came that are no Arrow stream") from None
+        raise Unavailable("the rows are not an Arrow stream") from None
     return batch

@@ -117,7 +117,7 @@ class _Running:
         self.execution.interrupt()
 
     async def call(self, step: Callable[[], T]) -> T:
-        """A step of the execution. Whoever is cancelled meanwhile stops it."""
+        """Run one step of the execution. If the caller is cancelled meanwhile, the step is stopped."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, step)
         except JjqError:

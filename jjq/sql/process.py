@@ -100,7 +100,7 @@ class ProcessQueries:
             if self._closed:
                 raise Unavailable("the server is stopping: ask again") from None
             raise InvalidInput(
-                "the process of the query has died, probably for want of memory: ask for less at once"
+                "the process of the query has died, probably for lack of memory: ask for less at once"
             ) from None
         finally:
             if timer is not None:
@@ -140,7 +140,7 @@ class ProcessQueries:
         await process.say(frames.json_frame(frames.JOB, self._job(query)))
         await process.say(frames.frame(frames.PARAMS, query.params))
         while True:
-            kind, payload = await process.hear()
+            kind, payload = await process.next_frame()
             if kind == frames.BATCH:
                 yield frames.from_stream(payload)
             elif kind == frames.ASK:
@@ -229,7 +229,7 @@ class QueryProcess:
         except (ConnectionError, RuntimeError) as error:
             raise _Ended from error
 
-    async def hear(self) -> tuple[int, bytes]:
+    async def next_frame(self) -> tuple[int, bytes]:
         """The next frame of the process."""
         try:
             kind, size = frames.unpack(await self._reader.readexactly(frames.HEADER.size))

@@ -35,7 +35,7 @@ class Query:
 
     text: str
     params: bytes = b""  # see `encode_params`
-    seconds: float | None = None  # it is stopped then; None: as long as whoever runs it allows
+    seconds: float | None = None  # it is stopped then; None: the limit of the place where it runs
 
     def __post_init__(self) -> None:
         size = len(self.text.encode("utf-8", "surrogatepass")) + len(self.params)
@@ -75,12 +75,12 @@ class QueryLimits:
 
 
 class Queries(Protocol):
-    """Port: whoever answers queries. `LocalQueries`, `ProcessQueries` and a client of a server do."""
+    """Port: answers queries. `LocalQueries`, `ProcessQueries` and a client of a server implement it."""
 
     def run(self, query: Query) -> AsyncIterator[pa.RecordBatch]:
         """The rows, in batches of one schema. There is at least one batch; it may be empty.
 
-        Closing the iterator, or cancelling who waits for it, stops the query.
+        Closing the iterator, or cancelling the task that waits for it, stops the query.
         """
         ...
 
@@ -123,7 +123,7 @@ def _column(name: str, value: Any) -> pa.Array:
 
 
 def decode_params(data: bytes) -> list[Any] | dict[str, Any] | None:
-    """What `encode_params` was given; whoever sent the bytes may have made them otherwise."""
+    """The parameters that `encode_params` was given. The bytes come from a client, so they are checked."""
     if not data:
         return None
     try:

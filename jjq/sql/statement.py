@@ -246,7 +246,7 @@ def _parse(connection: duckdb.DuckDBPyConnection, text: str) -> str:
             if furthest < (place or 0) - 2 * quoted or furthest < 0:
                 furthest = max(0, (place or 0) - 2 * quoted)
                 where = "" if place is None else _where(asked, furthest)
-                told = InvalidInput(f"the query cannot be parsed: {_told(error)}{where}")
+                told = InvalidInput(f"the query cannot be parsed: {_explain(error)}{where}")
             found = None if place is None else _bare_offset(text, place)
             if found is None:
                 raise told from None
@@ -256,7 +256,7 @@ def _parse(connection: duckdb.DuckDBPyConnection, text: str) -> str:
     raise told
 
 
-def _told(error: duckdb.Error) -> str:
+def _explain(error: duckdb.Error) -> str:
     """What is wrong with a query, in one line; a name with signs in it is the usual cause."""
     line = first_line(error).removeprefix("Parser Error: ")
     if re.search(r'near "[-.]"', line):

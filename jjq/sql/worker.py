@@ -177,7 +177,7 @@ def main() -> NoReturn:
     except JjqError as error:
         server.send(frames.error_frame(error))
     except BaseException as error:  # noqa: BLE001 - the server must hear of it, whatever it is
-        said = f"the query failed in a way that nobody foresaw: {type(error).__name__}: {first_line(error)}"
+        said = f"the query failed unexpectedly: {type(error).__name__}: {first_line(error)}"
         server.send(frames.error_frame(Unavailable(said)))
         code = 1
     sys.stderr.flush()

@@ -88,7 +88,7 @@ class GuardedText(OpenedText):
                 old = None if before is None else list(self.scan(maker, descriptor=before))
                 redo = find_lost(changes, old, self.scan(maker))
             except MalformedText:
-                return  # whoever reads will hear of it; nothing can be told from such a file
+                return  # the next reader reports it; nothing can be learned from such a file
             self._recent.replace(redo.kept)
             for item, status in redo.marks:
                 self._put(item, status)

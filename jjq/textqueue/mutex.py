@@ -34,7 +34,7 @@ def find_mutex(variables: tuple[str, ...]) -> int | None:
 
 
 def holder_of(variable: str) -> str | None:
-    """Who has claimed it; "" where it has no room for a name, None where it is free."""
+    """The name of the worker that claimed it; "" if there is no room for a name, None if it is free."""
     text = variable.rstrip(" ")
     if "=" not in text:
         return None if text == _FREE_WORD else ""

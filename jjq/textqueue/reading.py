@@ -69,7 +69,7 @@ class OpenedText:
         return descriptor
 
     def failure(self, done: str, error: OSError) -> JjqError:
-        """What the system's error means for whoever uses the queue."""
+        """Our error for an error of the system."""
         said = f"{self.path} cannot be {done}: {error.strerror}"
         match error.errno:
             case errno.ENOENT:

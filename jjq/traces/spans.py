@@ -55,7 +55,7 @@ class Traces:
     def begin(
         self, verb: str, kind: Kind, place: str, parent: str | None, links: Sequence[str] = (), **facts: Any
     ) -> Span:
-        """A span of a verb on a queue, subscriber or group (`place`). It is told of only if it is ended."""
+        """A span of a verb on a queue, subscriber or group (`place`). It is exported only if it is ended."""
         queue, _, name = place.partition("/")
         attributes: dict[str, Any] = {
             "messaging.system": _SYSTEM,
@@ -84,7 +84,7 @@ class Traces:
 
     @contextmanager
     def inside(self, span: Span) -> Iterator[None]:
-        """Around the work of a span; an error is noted, and ends it. Whoever calls ends it otherwise."""
+        """Around the work of a span. An error is noted and ends the span; otherwise the caller ends it."""
         with self._api.use_span(span, record_exception=False, set_status_on_exception=False):
             try:
                 yield

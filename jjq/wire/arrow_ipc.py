@@ -68,8 +68,8 @@ def encode(batch: pa.RecordBatch, serialized: pa.Buffer | None = None) -> tuple[
 
 
 def decode(span: Span) -> tuple[pa.RecordBatch, pa.Buffer | None]:
-    """The one batch of a stream, sharing its memory, or `InvalidInput`. If it is in a schema of ours, also the
-    message that it lies in: whoever wants it serialized need not do that again."""
+    """The one batch of a stream, sharing its memory, or `InvalidInput`. If it is in a schema of ours, also the message
+    that it lies in, so that a caller need not serialize it again."""
     try:
         batch, serialized = _plain(span) or (_any(span.buffer()), None)
         batch.validate(full=True)
@@ -122,9 +122,9 @@ def _any(stream: pa.Buffer) -> pa.RecordBatch:
 def _check_schema_bytes(stream: pa.Buffer) -> None:
     """Refuse a schema that is large before Arrow makes columns of it: each takes 50 times its bytes."""
     if stream.size < _PREFIX.size:
-        return  # too short for one: what it lacks is told by the walk
+        return  # too short for one: the walk says what is missing
     marker, size = _PREFIX.unpack_from(stream)
-    size = size if marker == -1 else marker  # streams of old have no marker
+    size = size if marker == -1 else marker  # streams of old versions of Arrow have no marker
     if size > ARROW_SCHEMA_BYTES_MAX:
         raise InvalidInput(
             f"the schema of the Arrow stream has {size} bytes; at most {ARROW_SCHEMA_BYTES_MAX} are allowed: "

@@ -12,7 +12,7 @@ from jjq.v1 import jjq_pb2 as pb
 Word = TypeVar("Word", bound=str)
 
 
-class Words(Generic[Word]):
+class WireEnum(Generic[Word]):
     """One enum: words by number and numbers by word."""
 
     def __init__(self, name: str, words: dict[int, Word], default: Word | None) -> None:
@@ -42,7 +42,7 @@ class Words(Generic[Word]):
         return set(self._numbers)
 
 
-CONTENT: Final = Words[Content](
+CONTENT: Final = WireEnum[Content](
     "content",
     {
         pb.CONTENT_BYTES: "bytes",
@@ -52,7 +52,7 @@ CONTENT: Final = Words[Content](
     },
     "bytes",
 )
-STAGE: Final = Words[Stage](
+STAGE: Final = WireEnum[Stage](
     "stage",
     {
         pb.STAGE_READY: "ready",
@@ -62,8 +62,8 @@ STAGE: Final = Words[Stage](
     },
     "synced",
 )
-FORM: Final = Words[str]("form", {pb.FORM_ELEMENTS: "elements", pb.FORM_ARROW: "arrow"}, "elements")
-BLOCK: Final = Words[str](
+FORM: Final = WireEnum[str]("form", {pb.FORM_ELEMENTS: "elements", pb.FORM_ARROW: "arrow"}, "elements")
+BLOCK: Final = WireEnum[str](
     "block kind",
     {
         pb.BLOCK_KIND_HOT_HOT: "hot-hot",

@@ -28,7 +28,7 @@ class Page:
     place: str
 
     @classmethod
-    def asked(cls, scope: str, page_size: int, page_token: str) -> Page:
+    def requested(cls, scope: str, page_size: int, page_token: str) -> Page:
         """What a request asks for, or what is wrong with it."""
         if page_size < 0:
             raise InvalidInput(f"page_size must not be negative, as {page_size} is: use 1 to {PAGE_MAX}")

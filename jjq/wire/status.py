@@ -165,7 +165,7 @@ def _short(text: str) -> str:
 
 
 def status_in(error: grpc.aio.AioRpcError, *, writes: bool = True) -> JjqError:
-    """The exception for a failed call; that its outcome is unknown is said of what `writes`."""
+    """The exception for a failed call. If the call `writes`, it says that the outcome is unknown."""
     metadata = error.trailing_metadata()
     raw = metadata.get(DETAILS) if metadata is not None else None
     rebuilt = None if raw is None else _rich(raw if isinstance(raw, bytes) else raw.encode())

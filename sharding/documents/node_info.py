@@ -83,5 +83,5 @@ def decode(data: bytes, key: str) -> Node:
     except (KeyError, TypeError, IndexError):
         found = None
     if found is None or found.id != paths.node_id(key):
-        raise DataLoss(f"{key} is not the document of a node; delete it, nodes write theirs anew", key=key)
+        raise DataLoss(f"{key} is not the document of a node; delete it, nodes write theirs again", key=key)
     return found

@@ -2,7 +2,7 @@
 
     objects          layout of one journal object: a batch, a part of a batch, or a fence
     object_journal   the `Journal` port of the hot store, on object storage
-    object_shelf     checkpoints as objects beside the journal
+    checkpoint_objects     checkpoints as objects beside the journal
     fencing          becoming a node; reading a journal and ending it with a fence
     lease            a journal on a disk is written only while the node's lease is valid
 

@@ -32,8 +32,8 @@ from coldstore.shared.errors import Conflict, DataLoss, Fenced, JjqError, NotFou
 from hotstore.journal.port import Damage, JournalBatch, Poisoned, Record
 from sharding.documents.tenure import OwnTenure
 from sharding.journal import objects as journal_objects
+from sharding.journal.checkpoint_objects import remove_tenures
 from sharding.journal.fencing import FencingWalk
-from sharding.journal.object_shelf import remove_tenures
 from sharding.journal.objects import JournalObject
 from sharding.limits import (
     JOURNAL_BATCHES_MAX,

@@ -2,8 +2,8 @@
 
     1  the tenure is ended: no acknowledgement any more, no trim                      (tenure.py)
     2  the journal is fenced: it ends, at the same place for everyone                 (fencing.py)
-    3  it is replayed into memory, from its checkpoint on (object_shelf.py). Then for each queue that is the dead node's
-       by its shards document
+    3  it is replayed into memory, from its checkpoint on (checkpoint_objects.py). Then for each queue that is the
+       dead node's by its shards document
        a  what is not in the cold store is sealed there
        b  the state document is put
        c  the shards document is swapped: the next epoch, this node                   the queue has moved
@@ -46,8 +46,8 @@ from sharding.documents import queue_state, shards, tenure
 from sharding.documents.shards import Shards
 from sharding.documents.tenure import OrphanJournal
 from sharding.journal import objects
+from sharding.journal.checkpoint_objects import ObjectCheckpoints
 from sharding.journal.fencing import FencingWalk
-from sharding.journal.object_shelf import ObjectShelf
 from sharding.journal.objects import JournalObject
 from sharding.limits import TAKERS
 from sharding.takeover.claims import Claims
@@ -108,7 +108,7 @@ class TakeoverWorker:
         committer = Committer(cast("Journal", journal), self._clock, 1, threaded=False)
         registry = Registry(self._cold, committer, InlineRunner(), self._clock, Usage())
         try:
-            self._replay(registry, journal, ObjectShelf(self._objects, node, orphan.since))
+            self._replay(registry, journal, ObjectCheckpoints(self._objects, node, orphan.since))
         except DataLoss:
             if not self._is_left(node, orphan):
                 return []  # another node has taken it over meanwhile, and deleted what we read
@@ -126,9 +126,9 @@ class TakeoverWorker:
         log.info("took over %d queues of node %s", len(moved), node)
         return moved
 
-    def _replay(self, registry: Registry, journal: DeadNodeJournal, shelf: ObjectShelf) -> None:
+    def _replay(self, registry: Registry, journal: DeadNodeJournal, kept: ObjectCheckpoints) -> None:
         with TemporaryDirectory(prefix="jjq-takeover-") as folder:
-            place = CheckpointPlace(shelf, DuckDbCodec(), Path(folder))
+            place = CheckpointPlace(kept, DuckDbCodec(), Path(folder))
             recollection = Recollection(place, [RegistryPart(registry, InlineRunner())])
             replay = JournalReplay(registry, self._clock, recollection)
             replay.run(cast("Journal", journal))
@@ -200,8 +200,8 @@ class TakeoverWorker:
 
     def _delete(self, node: str, numbers: Sequence[int], orphan: OrphanJournal) -> None:
         with suppress(JjqError):  # what stays is swept when the node starts again
-            shelf = ObjectShelf(self._objects, node, orphan.since)
-            for name in shelf.names():
-                shelf.remove(name)
+            kept = ObjectCheckpoints(self._objects, node, orphan.since)
+            for name in kept.names():
+                kept.remove(name)
             for number in numbers:
                 self._objects.delete(paths.journal(node, number))

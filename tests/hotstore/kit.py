@@ -21,9 +21,9 @@ from coldstore.shared.clock import ManualClock
 from coldstore.shared.errors import Unavailable
 from coldstore.shared.limits import KIB, MIB
 from coldstore.store import ColdStore
+from hotstore.checkpoint.checkpoint_store import DiskCheckpoints
 from hotstore.checkpoint.duckdb_file import CheckpointCodec
 from hotstore.checkpoint.recollection import CheckpointPlace
-from hotstore.checkpoint.shelf import DiskShelf
 from hotstore.engine import Engine, Runners
 from hotstore.journal import records
 from hotstore.journal.disk_journal import DiskJournal
@@ -202,14 +202,14 @@ class World:
     async def start(self, *, background: bool = False) -> World:
         assert self._engine is None, "started twice"
         self._watch()
-        shelf = DiskShelf(self.disk, self.settings.checkpoint_seconds)
+        checkpoint_store = DiskCheckpoints(self.disk, self.settings.checkpoint_seconds)
         journal = DiskJournal(
             self.disk,
             self.chance,
             segment_bytes=self.settings.segment_bytes,
             kinds=records.KINDS,
             background=Inline(),
-            checkpoints=lambda: {name.journal: name.sequence for name in shelf.names()},
+            checkpoints=lambda: {name.journal: name.sequence for name in checkpoint_store.names()},
         )
         # Opening asks who the store is; a store that is down at that moment is another test's matter.
         down, self.objects.down = self.objects.down, False
@@ -218,7 +218,7 @@ class World:
         engine = Engine(
             self.wrap(journal),
             cold,
-            CheckpointPlace(shelf, self.codec, SCRATCH),
+            CheckpointPlace(checkpoint_store, self.codec, SCRATCH),
             self.settings,
             self.clock,
             self.chance,

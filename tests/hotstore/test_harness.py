@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from coldstore.shared.errors import JjqError
+from hotstore.checkpoint.checkpoint_store import CheckpointName, DiskCheckpoints
 from hotstore.checkpoint.checkpointer import Checkpointer
-from hotstore.checkpoint.shelf import CheckpointName, DiskShelf
 from hotstore.journal import records
 from hotstore.journal.port import Record
 from hotstore.lifecycle.seal import Sealer
@@ -68,13 +68,13 @@ def replays_state_from_before_the_checkpoint(patch: Patch) -> None:
 
 def trims_to_the_newest_checkpoint_and_damages_it(patch: Patch) -> None:
     patch.setattr(Checkpointer, "floor", property(lambda self: self._kept[-1].sequence if self._kept else 0))
-    get = DiskShelf.get
+    get = DiskCheckpoints.get
 
-    def damaged(self: DiskShelf, name: CheckpointName) -> bytes:
+    def damaged(self: DiskCheckpoints, name: CheckpointName) -> bytes:
         newest = name == self.names()[-1]
         return get(self, name)[:-1] if newest else get(self, name)
 
-    patch.setattr(DiskShelf, "get", damaged)
+    patch.setattr(DiskCheckpoints, "get", damaged)
 
 
 def says_sealed_before_it_is_stored(patch: Patch) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from coldstore.shared.errors import InvalidInput
-from jjq.cli.connection import HERE, AsJson, Connection, Flag
+from jjq.cli.connection import HERE, AsJson, Clamp, Connection, Flag, GroupId, QueueName, Start, StartOnly
 from jjq.cli.output import print_fields, print_json, print_table, time_text
 
 if TYPE_CHECKING:
@@ -71,11 +71,11 @@ DEFAULTS = SettingOptions()
 
 @app.command
 def create(
-    queue: str,
+    queue: QueueName,
     name: str,
     /,
     *,
-    start: str = "beginning",
+    start: Start = "beginning",
     driver: str = "fifo",
     settings: SettingOptions = DEFAULTS,
     json: AsJson = False,
@@ -90,12 +90,8 @@ def create(
 
     Parameters
     ----------
-    queue
-        Name of the queue.
     name
         Name of the group.
-    start
-        beginning, end, offset:N, time:ISO, ago:7d, last:N or subscriber:NAME.
     driver
         fifo, fifottl, limfifottl, arrival, utube, utubettl, or another one that is installed.
     """
@@ -132,17 +128,12 @@ def list_(queue: str | None = None, /, *, json: AsJson = False, at: Connection =
 
 
 @app.command
-def show(group: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
+def show(group: GroupId, /, *, json: AsJson = False, at: Connection = HERE) -> None:
     """Show a group: its settings and its tasks by state.
 
     ```
     jjq group show orders/billing
     ```
-
-    Parameters
-    ----------
-    group
-        Id of the group: QUEUE/NAME.
     """
     with at.open() as client:
         _show(client.get_group(group), json)
@@ -150,7 +141,7 @@ def show(group: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
 
 @app.command
 def update(
-    group: str,
+    group: GroupId,
     /,
     *,
     settings: SettingOptions = DEFAULTS,
@@ -158,7 +149,7 @@ def update(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> None:
-    """Change settings of a group from now on; what is not given stays. Its driver cannot be changed.
+    """Change settings of a group from now on. Settings that you leave out stay. The driver cannot be changed.
 
     ```
     jjq group update orders/billing --ttr 120
@@ -167,10 +158,8 @@ def update(
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     clear
-        Take a setting away: ttl, max-attempts, capacity, per-key or rate; may be repeated.
+        Remove a setting: ttl, max-attempts, capacity, per-key or rate; may be repeated.
     """
     changes = settings.given()
     for word in clear or ():
@@ -185,34 +174,24 @@ def update(
 
 
 @app.command
-def pause(group: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
-    """Hand out no tasks until `jjq group resume`. Acks and the rest go on.
+def pause(group: GroupId, /, *, json: AsJson = False, at: Connection = HERE) -> None:
+    """Hand out no tasks until `jjq group resume`. Acks and all other verbs work meanwhile.
 
     ```
     jjq group pause orders/billing
     ```
-
-    Parameters
-    ----------
-    group
-        Id of the group: QUEUE/NAME.
     """
     with at.open() as client:
         _show(client.pause(group), json)
 
 
 @app.command
-def resume(group: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
+def resume(group: GroupId, /, *, json: AsJson = False, at: Connection = HERE) -> None:
     """Hand out tasks again.
 
     ```
     jjq group resume orders/billing
     ```
-
-    Parameters
-    ----------
-    group
-        Id of the group: QUEUE/NAME.
     """
     with at.open() as client:
         _show(client.resume(group), json)
@@ -220,48 +199,32 @@ def resume(group: str, /, *, json: AsJson = False, at: Connection = HERE) -> Non
 
 @app.command
 def seek(
-    group: str,
-    start: str,
+    group: GroupId,
+    start: Start,
     /,
     *,
-    clamp: Flag = False,
-    dry_run: Flag = False,
+    clamp: Clamp = False,
+    dry_run: StartOnly = False,
     json: AsJson = False,
     at: Connection = HERE,
 ) -> None:
-    """Begin anew at a starting point: tasks from there on are ready again. Refused while tasks are taken.
+    """Go back to a starting point: all tasks from there on are ready again. Refused while tasks are taken.
 
     ```
     jjq group seek orders/billing ago:1h --dry-run
     ```
-
-    Parameters
-    ----------
-    group
-        Id of the group: QUEUE/NAME.
-    start
-        beginning, end, offset:N, time:ISO, ago:7d, last:N or subscriber:NAME.
-    clamp
-        Take the nearest existing offset instead of failing.
-    dry_run
-        Only show the offset of the starting point; change nothing.
     """
     with at.open() as client:
         _show(client.seek_group(group, start, clamp=clamp, dry_run=dry_run), json)
 
 
 @app.command
-def stats(group: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
-    """Show how many tasks are in which state, and how often each verb was called.
+def stats(group: GroupId, /, *, json: AsJson = False, at: Connection = HERE) -> None:
+    """Count the tasks in each state, and the calls of each verb.
 
     ```
     jjq group stats orders/billing
     ```
-
-    Parameters
-    ----------
-    group
-        Id of the group: QUEUE/NAME.
     """
     with at.open() as client:
         found = client.statistics(group)
@@ -277,8 +240,8 @@ def stats(group: str, /, *, json: AsJson = False, at: Connection = HERE) -> None
 
 
 @app.command
-def delete(group: str, /, *, force: Flag = False, at: Connection = HERE) -> None:
-    """Delete a group. Elements stay, and so does its ledger.
+def delete(group: GroupId, /, *, force: Flag = False, at: Connection = HERE) -> None:
+    """Delete a group. The elements and the ledger stay.
 
     ```
     jjq group delete orders/billing
@@ -286,8 +249,6 @@ def delete(group: str, /, *, force: Flag = False, at: Connection = HERE) -> None
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     force
         Also while tasks are taken.
     """

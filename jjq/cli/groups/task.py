@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from coldstore.shared.errors import InvalidInput
-from jjq.cli.connection import HERE, AsJson, Connection
+from jjq.cli.connection import HERE, AsJson, Connection, GroupId
 from jjq.cli.output import print_fields, print_json, print_table
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _SESSION_SECONDS = 86_400.0  # long: the ttr of the task decides, not that of th
 
 @contextmanager
 def session_client(at: Connection, session: str) -> Iterator[Client]:
-    """A client of this session. What it takes stays taken when the command ends, for the ttr of the task."""
+    """A client of this session. Tasks that it takes stay taken after the command has ended, for their ttr."""
     with at.open() as client:
         client.session(session, ttr=_SESSION_SECONDS)
         yield client
@@ -37,7 +37,7 @@ def session_client(at: Connection, session: str) -> Iterator[Client]:
 
 @app.command
 def take(
-    group: str,
+    group: GroupId,
     /,
     *,
     max: Annotated[int, Parameter(name=["--max", "-n"])] = 1,
@@ -57,14 +57,12 @@ def take(
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     max
         At most this many tasks.
     wait
         Seconds to wait for the first one.
     ttr
-        Seconds that they may be held. Default: as the task or the group says.
+        Seconds for which you may hold them. Default: the ttr of the task or the group.
     key
         Only tasks with this key; may be repeated.
     """
@@ -80,8 +78,8 @@ def take(
 
 
 @app.command
-def ack(group: str, /, *tasks: str, session: Session = "cli", at: Connection = HERE) -> None:
-    """The tasks are done.
+def ack(group: GroupId, /, *tasks: str, session: Session = "cli", at: Connection = HERE) -> None:
+    """Mark tasks as done.
 
     ```
     jjq task ack orders/billing 17:1 18:1
@@ -89,8 +87,6 @@ def ack(group: str, /, *tasks: str, session: Session = "cli", at: Connection = H
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     tasks
         ID:ATTEMPT each, as `jjq task take` printed them.
     """
@@ -100,7 +96,7 @@ def ack(group: str, /, *tasks: str, session: Session = "cli", at: Connection = H
 
 @app.command
 def nack(
-    group: str,
+    group: GroupId,
     /,
     *tasks: str,
     delay: float | None = None,
@@ -108,7 +104,7 @@ def nack(
     session: Session = "cli",
     at: Connection = HERE,
 ) -> None:
-    """The tasks failed: they come back later, as often as the group allows.
+    """Mark tasks as failed: they come back later, as often as the group allows.
 
     ```
     jjq task nack orders/billing 17:1 --reason "no such customer"
@@ -116,8 +112,6 @@ def nack(
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     tasks
         ID:ATTEMPT each, as `jjq task take` printed them.
     delay
@@ -131,7 +125,7 @@ def nack(
 
 @app.command
 def release(
-    group: str,
+    group: GroupId,
     /,
     *tasks: str,
     delay: float | None = None,
@@ -139,7 +133,7 @@ def release(
     session: Session = "cli",
     at: Connection = HERE,
 ) -> None:
-    """Give tasks back to their places. That does not count as an attempt.
+    """Give tasks back; each keeps its place in the order. This does not count as a failure.
 
     ```
     jjq task release orders/billing 17:1
@@ -147,8 +141,6 @@ def release(
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     tasks
         ID:ATTEMPT each, as `jjq task take` printed them.
     delay
@@ -162,9 +154,9 @@ def release(
 
 @app.command
 def touch(
-    group: str, seconds: float, /, *tasks: str, session: Session = "cli", at: Connection = HERE
+    group: GroupId, seconds: float, /, *tasks: str, session: Session = "cli", at: Connection = HERE
 ) -> None:
-    """Hold tasks for so many seconds longer.
+    """Hold tasks for some seconds longer.
 
     ```
     jjq task touch orders/billing 60 17:1
@@ -172,8 +164,6 @@ def touch(
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     seconds
         How much longer.
     tasks
@@ -184,8 +174,8 @@ def touch(
 
 
 @app.command
-def bury(group: str, /, *ids: int, reason: str | None = None, at: Connection = HERE) -> None:
-    """Set tasks aside, in whatever state, until they are kicked.
+def bury(group: GroupId, /, *ids: int, reason: str | None = None, at: Connection = HERE) -> None:
+    """Set tasks aside, whatever their state, until they are kicked.
 
     ```
     jjq task bury orders/billing 17 --reason "wrong currency"
@@ -193,8 +183,6 @@ def bury(group: str, /, *ids: int, reason: str | None = None, at: Connection = H
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     ids
         Ids of the tasks.
     reason
@@ -206,9 +194,9 @@ def bury(group: str, /, *ids: int, reason: str | None = None, at: Connection = H
 
 @app.command
 def kick(
-    group: str, /, *ids: int, count: int | None = None, where: str | None = None, at: Connection = HERE
+    group: GroupId, /, *ids: int, count: int | None = None, where: str | None = None, at: Connection = HERE
 ) -> None:
-    """Make buried tasks ready: up to --count of them, the oldest first, those with these ids, or those --where.
+    """Make buried tasks ready: the oldest --count of them, those with these ids, or those that match --where.
 
     ```
     jjq task kick orders/billing --count 100
@@ -218,12 +206,10 @@ def kick(
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     ids
         Ids of the tasks.
     count
-        At most so many.
+        At most this many.
     where
         A condition in SQL over task, attempt, since, worker and reason.
     """
@@ -233,8 +219,8 @@ def kick(
 
 
 @app.command
-def delete(group: str, /, *ids: int, at: Connection = HERE) -> None:
-    """The tasks are done, in whatever state they are. Their elements stay.
+def delete(group: GroupId, /, *ids: int, at: Connection = HERE) -> None:
+    """Mark tasks as done, whatever their state. Their elements stay.
 
     ```
     jjq task delete orders/billing 17
@@ -242,8 +228,6 @@ def delete(group: str, /, *ids: int, at: Connection = HERE) -> None:
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     ids
         Ids of the tasks.
     """
@@ -252,7 +236,7 @@ def delete(group: str, /, *ids: int, at: Connection = HERE) -> None:
 
 
 @app.command
-def peek(group: str, id: int, /, *, json: AsJson = False, at: Connection = HERE) -> None:
+def peek(group: GroupId, id: int, /, *, json: AsJson = False, at: Connection = HERE) -> None:
     """Look at a task, whatever its state.
 
     ```
@@ -261,8 +245,6 @@ def peek(group: str, id: int, /, *, json: AsJson = False, at: Connection = HERE)
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     id
         Id of the task.
     """
@@ -277,7 +259,7 @@ def peek(group: str, id: int, /, *, json: AsJson = False, at: Connection = HERE)
 
 @app.command(name="list")
 def list_(
-    group: str,
+    group: GroupId,
     /,
     *,
     state: State | None = None,
@@ -294,8 +276,6 @@ def list_(
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     state
         Only tasks in this state.
     limit
@@ -313,7 +293,7 @@ def list_(
 
 
 @app.command
-def at(group: str, time: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
+def at(group: GroupId, time: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
     """Show the tasks as they were at a time.
 
     ```
@@ -322,8 +302,6 @@ def at(group: str, time: str, /, *, json: AsJson = False, at: Connection = HERE)
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     time
         The time, in ISO 8601; without a zone it is UTC.
     """
@@ -358,7 +336,7 @@ def _time(text: str) -> datetime:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise InvalidInput(f"{text!r:.40} is no time: write 2026-01-31T12:00:00Z") from None
+        raise InvalidInput(f"{text!r:.40} is not a time: write 2026-01-31T12:00:00Z") from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 

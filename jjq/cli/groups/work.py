@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from coldstore.shared.errors import InvalidInput
-from jjq.cli.connection import HERE, Connection
+from jjq.cli.connection import HERE, Connection, GroupId
 from jjq.cli.output import note
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class CommandFailed(Exception):
 
 
 def work(
-    group: str,
+    group: GroupId,
     /,
     *command: Annotated[str, Parameter(allow_leading_hyphen=True)],
     concurrency: Annotated[int, Parameter(name=["--concurrency", "-c"])] = 1,
@@ -41,19 +41,17 @@ def work(
     ```
 
     The value of a task is the command's standard input; JJQ_TASK, JJQ_ATTEMPT, JJQ_KEY and JJQ_GROUP are in its
-    environment. If the command ends with 0 the task is acked, else it is nacked, with the last line of the command's
-    standard error as the reason. SIGTERM lets the commands that run end, and takes no further task.
+    environment. If the command ends with 0, the task is acked. Otherwise it is nacked, with the last line of the
+    command's standard error as the reason. On SIGTERM, no further task is taken, and running commands may end.
 
     Parameters
     ----------
-    group
-        Id of the group: QUEUE/NAME.
     command
         The command and its arguments, after two hyphens.
     concurrency
         How many tasks are handled at a time.
     ttr
-        Seconds after which a task of a worker that has died goes to another one. Default: as the group says.
+        Seconds after which the task of a dead worker goes to another one. Default: the ttr of the group.
     """
     if not command:
         raise InvalidInput("name the command that handles a task: jjq work GROUP -- COMMAND")

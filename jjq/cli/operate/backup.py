@@ -67,12 +67,12 @@ def backup(
     jjq backup ./jjq-data/cold s3://backups/jjq orders --verify copied
     ```
 
-    Copies what the target does not have yet, so the next backup to the same place costs what was added since; one
-    that was broken off is gone on with likewise. At every instant the target is a sound prefix of each queue. In the
-    end it is read back. Elements that are only in a journal, subscribers and producers are not in it.
+    It copies only what the target does not have yet. So the next backup to the same place copies what was added since,
+    and an interrupted backup continues. At every instant the target is a sound prefix of each queue. At the end it is
+    read back. A backup holds no elements that are only in a journal, no subscribers and no producers.
 
-    Ends with 4 if something is damaged, and with 8 if the source is merely cut off: then the target has all of it
-    that is sound.
+    Ends with 4 if something is damaged, and with 8 if the source is only cut off: then the target has everything before
+    the cut.
 
     Parameters
     ----------
@@ -106,8 +106,8 @@ def restore(
     jjq serve --data /var/lib/jjq-new --cold s3://bucket/restored
     ```
 
-    Of a copy that is cut off or damaged it takes what is sound, up to the first block that is not, and says so: it
-    ends with 8 or 4. Everything is read back in the end.
+    If the copy is cut off or damaged, it takes all blocks before the first bad one, says so, and ends with 8 or 4.
+    Everything is read back at the end.
 
     Parameters
     ----------

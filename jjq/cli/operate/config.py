@@ -26,7 +26,7 @@ def show(
     jjq config show --config jjq.toml --data /var/lib/jjq
     ```
 
-    Takes the flags of `jjq serve`, and starts nothing. Secrets are not shown.
+    It takes the flags of `jjq serve`, and starts nothing. Secrets are not shown.
 
     Parameters
     ----------

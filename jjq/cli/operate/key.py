@@ -28,14 +28,14 @@ def create(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> None:
-    """Make a key, and print it: the server keeps no more than its digest.
+    """Make a key and print it, once: the server stores only its digest.
 
     ```
     jjq key create --scope admin
     jjq key create --scope 'push:orders-*' --scope read:orders-eu --name billing
     ```
 
-    The first key must have the scope admin. From then on nobody may do anything without a key.
+    The first key must have the scope admin. From then on every call needs a key.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def create(
     streams
         How many streams it may hold open; 0: any number.
     queues
-        How many queues there may be that it has the right to create; 0: any number.
+        How many queues may exist among those that it may create; 0: any number.
     """
     from jjq.access.quotas import Quota
 

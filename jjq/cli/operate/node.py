@@ -49,8 +49,8 @@ def drain(
 ) -> int:
     """Empty a node: it gets no new queues, and its shards move to the other nodes.
 
-    Nothing is lost, and clients notice nothing but a pause of well under a second for each queue. If
-    anything breaks in between, give the same command again: it goes on where it was.
+    Nothing is lost. Clients notice only a pause of well under a second for each queue. If the command is interrupted,
+    give it again: it continues.
 
     ```
     jjq node drain node-3
@@ -63,7 +63,7 @@ def drain(
     dry_run
         Only show what would be moved.
     undo
-        Let the node have new queues again; `jjq shard rebalance` brings shards back.
+        Let the node get new queues again; `jjq shard rebalance` brings shards back.
     """
     with at.operator() as operator:
         if undo:
@@ -89,9 +89,9 @@ def take_over(
 ) -> None:
     """Let the node that answers take over the queues of a dead node.
 
-    Nodes whose journal is on object storage need no such command: the others take over by themselves,
-    and nothing is lost. A journal on a disk that is away cannot be read: what is not on object storage
-    yet is lost, and --dry-run tells from which offset on that is.
+    Nodes whose journal is on object storage need no such command: the others take over by themselves, and nothing is
+    lost. If the journal was on a disk that is away, elements that were not on object storage yet are lost; --dry-run
+    shows from which offset on.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def take_over(
     accept_loss
         Serve its queues without the elements that are lost.
     dry_run
-        Only show what would be lost; of a node that is alive, say so.
+        Only show what would be lost, or say that the node is alive.
     """
     with at.operator() as operator:
         done = operator.take_over(node, accept_loss=accept_loss, dry_run=dry_run)

@@ -26,21 +26,21 @@ def release(
     jjq release --cold s3://bucket/prefix --accept-loss
     ```
 
-    A server without --node has its store for itself, and keeps it when it stops, as long as elements that
-    it acknowledged are in its data directory alone. Start it again with that data directory, and nothing is
-    lost. Only if that is gone for good, accept the loss: what is in the store is kept, and the next server
-    that starts goes on there. Queues that may have lost elements then refuse pushes until the loss is accepted
-    for each of them: `jjq queue accept-loss QUEUE` shows it, and accepts it with --yes.
+    A server without --node owns its store alone. It keeps the store when it stops, as long as some elements that it
+    acknowledged are only in its data directory. Start it again with that data directory, and nothing is lost. Accept
+    the loss only if the data directory is gone for good: the store keeps what it has, and the next server that starts
+    goes on there. Queues that may have lost elements then refuse pushes. `jjq queue accept-loss QUEUE` shows the loss
+    of a queue, and accepts it with --yes.
 
-    Be sure that the old one does not run: if it can reach the store it is seen to be alive, and nothing is
-    changed; if it cannot, it goes on acknowledging until it can, and all that is lost.
+    Make sure that the old server does not run. If it runs and can reach the store, this command sees that it is alive,
+    and changes nothing. If it cannot reach the store, it goes on acknowledging, and all of that is lost.
 
     Parameters
     ----------
     cold
         The cold store: a folder, or s3://BUCKET/PREFIX.
     accept_loss
-        Do it; waits for a while to see whether the old server is alive.
+        Release the store, after waiting for a sign of life of the old server.
     s3_endpoint
         URL of an S3 server that is not AWS.
     s3_region

@@ -163,7 +163,7 @@ async def _serve(settings: Settings) -> int:
 
 def _ended(failure: Exception | None) -> int:
     if failure is not None:
-        note(f"jjq: nothing more can be acknowledged: {failure}; mend what is wrong and start again")
+        note(f"jjq: nothing more can be acknowledged: {failure}; fix the cause and start again")
     return exits.OK if failure is None else exits.ERROR
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from jjq.cli import exits
-from jjq.cli.connection import HERE, AsJson, Connection, Flag
+from jjq.cli.connection import HERE, AsJson, Connection, Flag, QueueName
 from jjq.cli.output import agreed, bytes_text, note, print_json, print_table, progress
 from sharding.limits import PLAN_MOVES_MAX
 
@@ -46,7 +46,7 @@ def list_(
 
 @app.command
 def move(
-    queue: str,
+    queue: QueueName,
     /,
     *,
     to: str,
@@ -62,8 +62,6 @@ def move(
 
     Parameters
     ----------
-    queue
-        Name of the queue.
     to
         Name of the node.
     first
@@ -76,7 +74,7 @@ def move(
 
 @app.command
 def split(
-    queue: str,
+    queue: QueueName,
     /,
     *,
     parts: int = 0,
@@ -89,12 +87,10 @@ def split(
 
     Parameters
     ----------
-    queue
-        Name of the queue.
     parts
         How many ranges; 0: as many as there are other nodes.
     undo
-        Let the owner serve all of it again.
+        Let the owner serve the whole history again.
     dry_run
         Only show what would be done.
     """
@@ -113,7 +109,7 @@ def rebalance(
 ) -> int:
     """Move as few shards as needed until all nodes have about the same load. The plan is shown first.
 
-    If anything breaks in between, give the same command again: it goes on where it was.
+    If the command is interrupted, give it again: it continues.
 
     ```
     jjq shard rebalance --dry-run
@@ -125,7 +121,7 @@ def rebalance(
     dry_run
         Only show the plan.
     yes
-        Do not ask before it begins. Without a terminal nobody is asked.
+        Do not ask before it begins. Without a terminal it never asks.
     """
     with at.operator() as operator:
         plan = operator.plan()
@@ -160,9 +156,9 @@ def show_plan(plan: Plan, json: bool) -> int:
 def carry_out(
     operator: BlockingOperator, plan: Plan, again: Callable[[], Plan], json: bool, *, shown: bool = False
 ) -> int:
-    """Some at a time; what fails is reported and the rest goes on. 1 if anything is left to do.
+    """Run several moves at a time; report those that fail and go on with the rest. 1 if anything is left to do.
 
-    A plan that was too long to be told at once goes on with the next one.
+    If a plan is too long for one answer, ask for the next one and go on.
     """
     if not shown and not json:
         show_plan(plan, json)

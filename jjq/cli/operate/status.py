@@ -32,15 +32,15 @@ _SHOWN = 20  # queues
 
 
 def ping(*, wait: float = 0.0, json: AsJson = False, at: Connection = HERE) -> int:
-    """Check whether a server answers. Ends with 0 if it does, else with 7.
+    """Check whether a server answers. Ends with 0 if it does, otherwise with 7.
 
     ```
     jjq ping
     jjq ping --wait 30 --server 127.0.0.1:7575 && ./start-the-application
     ```
 
-    Asks the standard gRPC health service, so it tells of a server that stops, too. Of several servers, all have to
-    serve.
+    It asks the standard gRPC health service, so it also notices a server that is stopping. If you give several servers,
+    all of them must serve.
 
     Parameters
     ----------
@@ -114,9 +114,9 @@ def status(
     jjq status --json | jq '.nodes[].figures.exposed_bytes'
     ```
 
-    Version and time since its start, queues and how quick they are, the subscriber that is most behind, what is in
-    the journal, what is exposed (not in the cold store yet), and whether the cold store answers. Ends with 7 if a
-    node or its cold store does not answer.
+    It shows version and uptime, queues and their rates, the subscriber that is furthest behind, the size of the
+    journal, the exposed bytes (not in the cold store yet), and whether the cold store answers. Ends with 7 if a node or
+    its cold store does not answer.
 
     Parameters
     ----------

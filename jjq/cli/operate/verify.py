@@ -31,9 +31,9 @@ def verify(
     jjq verify --cold s3://bucket/prefix orders events --json
     ```
 
-    Nothing is changed. Ends with 4 if anything is damaged, and with 8 if nothing is but the last files of a queue
-    are missing, as in a copy that another tool took while a server was writing: what is before them is sound, and
-    `jjq restore` makes a store of it.
+    Nothing is changed. Ends with 4 if anything is damaged. Ends with 8 if only the last files of a queue are missing,
+    as in a copy that another tool took while a server was writing: everything before them is sound, and `jjq restore`
+    makes a store of it.
 
     Parameters
     ----------

@@ -9,21 +9,29 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from coldstore.shared.limits import OBJECT_CHUNK_BYTES
-from jjq.cli.connection import HERE, Connection, Json
+from jjq.cli.connection import HERE, Connection, JsonLines, QueueName, Start, SubscriberId
 from jjq.cli.output import progress
 from jjq.cli.queues.elements import choose_form, print_elements
 
-Values = Annotated[bool, Parameter(name="--values", negative=())]
-Max = Annotated[int, Parameter(name=["--max", "-n"])]
+Values = Annotated[
+    bool,
+    Parameter(
+        name="--values",
+        negative=(),
+        help="Print values only, one per line. This is the default if the output is not a terminal.",
+    ),
+]
+Max = Annotated[int, Parameter(name=["--max", "-n"], help="The most elements to return.")]
+Wait = Annotated[float, Parameter(help="Seconds to wait for the first, if there is none.")]
 
 
 def pop(
-    subscriber: str,
+    subscriber: SubscriberId,
     /,
     *,
     max: Max = 1,
-    wait: float = 0.0,
-    json: Json = False,
+    wait: Wait = 0.0,
+    json: JsonLines = False,
     values: Values = False,
     at: Connection = HERE,
 ) -> None:
@@ -33,19 +41,6 @@ def pop(
     jjq pop orders/billing --max 100 --wait 5
     jjq pop orders/billing --json | jq .value
     ```
-
-    Parameters
-    ----------
-    subscriber
-        Id of the subscriber: QUEUE/NAME.
-    max
-        The most elements to return.
-    wait
-        Seconds to wait for the first, if there is none.
-    json
-        Print one JSON object per line.
-    values
-        Print values only, one per line. This is the default if the output is not a terminal.
     """
     form = choose_form(json, values)
     with at.open() as client:
@@ -53,12 +48,12 @@ def pop(
 
 
 def peek(
-    subscriber: str,
+    subscriber: SubscriberId,
     /,
     *,
     max: Max = 1,
-    wait: float = 0.0,
-    json: Json = False,
+    wait: Wait = 0.0,
+    json: JsonLines = False,
     values: Values = False,
     at: Connection = HERE,
 ) -> None:
@@ -67,19 +62,6 @@ def peek(
     ```
     jjq peek orders/billing --max 5
     ```
-
-    Parameters
-    ----------
-    subscriber
-        Id of the subscriber: QUEUE/NAME.
-    max
-        The most elements to return.
-    wait
-        Seconds to wait for the first, if there is none.
-    json
-        Print one JSON object per line.
-    values
-        Print values only, one per line. This is the default if the output is not a terminal.
     """
     form = choose_form(json, values)
     with at.open() as client:
@@ -87,13 +69,13 @@ def peek(
 
 
 def tail(
-    queue: str,
+    queue: QueueName,
     /,
     *,
     subscriber: str | None = None,
     lines: Annotated[int, Parameter(name=["--lines", "-n"])] = 10,
     follow: Annotated[bool, Parameter(name=["--follow", "-f"], negative=())] = False,
-    json: Json = False,
+    json: JsonLines = False,
     values: Values = False,
     at: Connection = HERE,
 ) -> None:
@@ -107,18 +89,12 @@ def tail(
 
     Parameters
     ----------
-    queue
-        Name of the queue.
     subscriber
         Print what this subscriber has not popped yet, instead of the last elements.
     lines
         How many elements to begin with.
     follow
         Go on as elements come, until Ctrl-C.
-    json
-        Print one JSON object per line.
-    values
-        Print values only, one per line. This is the default if the output is not a terminal.
     """
     form = choose_form(json, values)
     start = f"last:{lines}" if subscriber is None else f"subscriber:{subscriber.removeprefix(f'{queue}/')}"
@@ -128,26 +104,24 @@ def tail(
 
 
 def get(
-    queue: str,
+    queue: QueueName,
     offset: int,
     /,
     *,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     at: Connection = HERE,
 ) -> None:
-    """Write the large object of an element to a file or to standard output; of a plain element, its value.
+    """Write the large object of an element to a file or to standard output. If it has none, write its value.
 
     ```
     jjq get images 17 -o cat.png
     jjq get models 3 | tar -x
     ```
 
-    A file appears under its name when all of it is there and its checksum is right.
+    A file gets its name only when it is complete and its checksum is right.
 
     Parameters
     ----------
-    queue
-        Name of the queue.
     offset
         The element.
     output
@@ -166,12 +140,12 @@ def get(
 
 
 def replay(
-    queue: str,
+    queue: QueueName,
     /,
     *,
-    start: str = "beginning",
+    start: Start = "beginning",
     end: str | None = None,
-    json: Json = False,
+    json: JsonLines = False,
     values: Values = False,
     at: Connection = HERE,
 ) -> None:
@@ -185,16 +159,8 @@ def replay(
 
     Parameters
     ----------
-    queue
-        Name of the queue.
-    start
-        beginning, end, offset:N, time:ISO, ago:7d, last:N or subscriber:NAME.
     end
-        A starting point too: where to stop, not included. By default the end of the queue now.
-    json
-        Print one JSON object per line.
-    values
-        Print values only, one per line. This is the default if the output is not a terminal.
+        Where to stop, not included: also a starting point. Default: the present end of the queue.
     """
     form = choose_form(json, values)
     with at.open() as client:

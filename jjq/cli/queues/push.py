@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 from cyclopts import Parameter
 
 from coldstore.shared.errors import InvalidInput
-from jjq.cli.connection import Json, PushConnection
+from jjq.cli.connection import Json, PushConnection, QueueName
 from jjq.cli.output import Bar, note, print_json, progress, time_text
 from jjq.cli.queues.elements import from_json
 
@@ -28,7 +28,7 @@ Item = tuple[bytes | str, bytes | str | None, Headers]
 
 
 def push(
-    queue: str,
+    queue: QueueName,
     /,
     *values: Annotated[str, Parameter(allow_leading_hyphen=True)],
     file: Annotated[Path | None, Parameter(name=["--file", "-f"])] = None,
@@ -57,8 +57,6 @@ def push(
 
     Parameters
     ----------
-    queue
-        Name of the queue.
     values
         One element each. Default: the lines of standard input.
     file
@@ -98,7 +96,7 @@ def push(
 
 
 def push_file(
-    queue: str,
+    queue: QueueName,
     /,
     *files: Annotated[str, Parameter(allow_leading_hyphen=True)],
     media_type: str | None = None,
@@ -107,7 +105,7 @@ def push_file(
     json: Json = False,
     at: PushConnection = _HERE,
 ) -> None:
-    """Push files, each as one element, whatever it holds and however large it is.
+    """Push files of any kind and size, each as one element.
 
     ```
     jjq push-file images cat.png dog.png
@@ -118,12 +116,10 @@ def push_file(
 
     Parameters
     ----------
-    queue
-        Name of the queue.
     files
         Paths of files; one element each.
     media_type
-        Of these files, such as image/png. By default it follows from the name of each.
+        Media type of these files, such as image/png. Default: what the name of each says.
     key
         Key for all these elements.
     header
@@ -180,7 +176,7 @@ def _items(source: BinaryIO, jsonl: bool, key: str | None, shared: Headers, bar:
 def _lines(file: Path | None) -> BinaryIO:
     if file is None:
         if sys.stdin.isatty():
-            note("type an element a line; Ctrl-D ends, Ctrl-C breaks off")
+            note("type one element per line; Ctrl-D ends, Ctrl-C cancels")
         return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
     try:
         return file.open("rb")

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 
 from coldstore.shared.errors import InvalidInput
 from jjq.cli import exits
-from jjq.cli.connection import HERE, AsJson, Connection, Flag
+from jjq.cli.connection import HERE, AsJson, Connection, Flag, QueueName
 from jjq.cli.output import (
     agreed,
     bytes_text,
@@ -114,7 +114,7 @@ def show(queue: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
 
 @app.command
 def accept_loss(
-    queue: str,
+    queue: QueueName,
     /,
     *,
     next_offset: int | None = None,
@@ -137,8 +137,6 @@ def accept_loss(
 
     Parameters
     ----------
-    queue
-        Name of the queue.
     next_offset
         Offset at which the queue continues, if producers or readers know of more elements than the server does.
     yes
@@ -167,7 +165,7 @@ def accept_loss(
 
 @app.command(name="set")
 def set_(
-    queue: str,
+    queue: QueueName,
     /,
     *,
     block_bytes: str | None = None,
@@ -183,8 +181,6 @@ def set_(
 
     Parameters
     ----------
-    queue
-        Name of the queue.
     block_bytes
         A block goes to the cold store when it has so many bytes, for instance 64MiB …
     block_seconds
@@ -198,17 +194,12 @@ def set_(
 
 
 @app.command
-def seal(queue: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
+def seal(queue: QueueName, /, *, json: AsJson = False, at: Connection = HERE) -> None:
     """Seal the open block of a queue now: write it to the cold store, whatever its size and age.
 
     ```
     jjq queue seal orders
     ```
-
-    Parameters
-    ----------
-    queue
-        Name of the queue.
     """
     with at.open() as client:
         _show(client.seal(queue), json)
@@ -216,7 +207,7 @@ def seal(queue: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
 
 @app.command
 def delete(
-    queue: str,
+    queue: QueueName,
     /,
     *,
     grace_days: float | None = None,
@@ -236,14 +227,12 @@ def delete(
 
     Parameters
     ----------
-    queue
-        Name of the queue.
     grace_days
         How long the deleted queue is kept. Default: 7 days.
     dry_run
         Only show what would be deleted.
     yes
-        Do not ask. Needed where there is no terminal.
+        Do not ask. Needed if there is no terminal.
     """
     grace = None if grace_days is None else grace_days * 86_400
     with at.open() as client:
@@ -255,7 +244,7 @@ def delete(
             _show_deletion(planned, client.get_queue(queue), False)
             if not sys.stdin.isatty():
                 raise InvalidInput(
-                    f"queue {queue} was not deleted: there is nobody to ask here, so say --yes"
+                    f"queue {queue} was not deleted: nobody can confirm it here, so give --yes"
                 )
             if not agreed(f"Delete queue {queue}?"):
                 note("nothing was deleted")
@@ -271,34 +260,24 @@ def delete(
 
 
 @app.command
-def undelete(queue: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
+def undelete(queue: QueueName, /, *, json: AsJson = False, at: Connection = HERE) -> None:
     """Bring a deleted queue back, with its elements, and with its subscribers at their old positions.
 
     ```
     jjq queue undelete orders
     ```
-
-    Parameters
-    ----------
-    queue
-        Name of the queue.
     """
     with at.open() as client:
         _show(client.undelete_queue(queue), json)
 
 
-def blocks(queue: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
+def blocks(queue: QueueName, /, *, json: AsJson = False, at: Connection = HERE) -> None:
     """List the blocks of a queue, oldest first: in memory, and as Parquet files in the cold store.
 
     ```
     jjq blocks orders
     jjq blocks orders --json | jq '.[].key'
     ```
-
-    Parameters
-    ----------
-    queue
-        Name of the queue.
     """
     with at.open() as client:
         found = client.list_blocks(queue)

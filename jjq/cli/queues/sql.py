@@ -107,9 +107,9 @@ def sql(
     output
         File to write to. Default: standard output.
     param
-        Value of $1, and again for $2, …; as text: cast it where SQL needs another type.
+        Value of $1; repeat it for $2, … It is text: cast it where SQL needs another type.
     seconds
-        Stop the query after so long. A server has a limit of its own.
+        Stop the query after this many seconds. A server has a limit of its own.
     """
     with _asking(place, seconds) as ask:
         if query is None and sys.stdin.isatty():

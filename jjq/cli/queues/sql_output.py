@@ -37,7 +37,7 @@ def open_output(format: Format, path: Path | None) -> Iterator[Write]:
     """Something that writes rows, and says how many; a file appears whole or not at all."""
     if path is None:
         if format in {"arrow", "parquet"} and sys.stdout.isatty():
-            raise InvalidInput(f"{format} is not for a terminal: give a file by -o, or send it into a pipe")
+            raise InvalidInput(f"{format} is not for a terminal: give a file with -o, or use a pipe")
         yield lambda rows: _write(rows, format, sys.stdout.buffer, on_screen=True)
         sys.stdout.flush()
         return
@@ -63,7 +63,7 @@ def _write(rows: SqlResult, format: Format, sink: IO[bytes], *, on_screen: bool)
 
 
 def print_rows(rows: SqlResult) -> int:
-    """A table on standard output. What is left out is said."""
+    """Print a table, and say if rows were left out."""
     shown: list[list[str | None]] = []
     names = list(rows.schema.names)
     for batch in rows:

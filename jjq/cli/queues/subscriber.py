@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
-from jjq.cli.connection import HERE, AsJson, Connection, Flag
+from jjq.cli.connection import HERE, AsJson, Clamp, Connection, QueueName, Start, StartOnly, SubscriberId
 from jjq.cli.output import print_fields, print_json, print_table, time_text
 
 if TYPE_CHECKING:
@@ -18,13 +18,13 @@ app = App(name="subscriber", help="Create subscribers, look at them, and move th
 
 @app.command
 def create(
-    queue: str,
+    queue: QueueName,
     name: str | None = None,
     /,
     *,
-    start: str = "end",
-    clamp: Flag = False,
-    dry_run: Flag = False,
+    start: Start = "end",
+    clamp: Clamp = False,
+    dry_run: StartOnly = False,
     json: AsJson = False,
     at: Connection = HERE,
 ) -> None:
@@ -38,16 +38,8 @@ def create(
 
     Parameters
     ----------
-    queue
-        Name of the queue.
     name
         Name of the subscriber. Default: a random name.
-    start
-        beginning, end, offset:N, time:ISO, ago:7d, last:N or subscriber:NAME.
-    clamp
-        Take the nearest existing offset instead of failing.
-    dry_run
-        Only show the offset of the starting point; change nothing.
     """
     with at.open() as client:
         found = client.create_subscriber(queue, name, start, clamp=clamp, dry_run=dry_run)
@@ -78,17 +70,12 @@ def list_(queue: str | None = None, /, *, json: AsJson = False, at: Connection =
 
 
 @app.command
-def show(subscriber: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
+def show(subscriber: SubscriberId, /, *, json: AsJson = False, at: Connection = HERE) -> None:
     """Show where a subscriber is.
 
     ```
     jjq subscriber show orders/billing
     ```
-
-    Parameters
-    ----------
-    subscriber
-        Id of the subscriber: QUEUE/NAME.
     """
     with at.open() as client:
         _show(client.get_subscriber(subscriber), json)
@@ -96,12 +83,12 @@ def show(subscriber: str, /, *, json: AsJson = False, at: Connection = HERE) -> 
 
 @app.command
 def seek(
-    subscriber: str,
-    start: str,
+    subscriber: SubscriberId,
+    start: Start,
     /,
     *,
-    clamp: Flag = False,
-    dry_run: Flag = False,
+    clamp: Clamp = False,
+    dry_run: StartOnly = False,
     json: AsJson = False,
     at: Connection = HERE,
 ) -> None:
@@ -111,68 +98,42 @@ def seek(
     jjq subscriber seek orders/billing ago:1h
     jjq subscriber seek orders/billing offset:1000 --dry-run
     ```
-
-    Parameters
-    ----------
-    subscriber
-        Id of the subscriber: QUEUE/NAME.
-    start
-        beginning, end, offset:N, time:ISO, ago:7d, last:N or subscriber:NAME.
-    clamp
-        Take the nearest existing offset instead of failing.
-    dry_run
-        Only show the offset of the starting point; change nothing.
     """
     with at.open() as client:
         _show(client.seek(subscriber, start, clamp=clamp, dry_run=dry_run), json)
 
 
 @app.command
-def sleep(subscriber: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
+def sleep(subscriber: SubscriberId, /, *, json: AsJson = False, at: Connection = HERE) -> None:
     """Unload a subscriber; its position stays, and a pop wakes it.
 
     ```
     jjq subscriber sleep orders/billing
     ```
-
-    Parameters
-    ----------
-    subscriber
-        Id of the subscriber: QUEUE/NAME.
     """
     with at.open() as client:
         _show(client.sleep(subscriber), json)
 
 
 @app.command
-def wakeup(subscriber: str, /, *, json: AsJson = False, at: Connection = HERE) -> None:
+def wakeup(subscriber: SubscriberId, /, *, json: AsJson = False, at: Connection = HERE) -> None:
     """Load a subscriber's block before its first pop.
 
     ```
     jjq subscriber wakeup orders/billing
     ```
-
-    Parameters
-    ----------
-    subscriber
-        Id of the subscriber: QUEUE/NAME.
     """
     with at.open() as client:
         _show(client.wakeup(subscriber), json)
 
 
 @app.command
-def delete(subscriber: str, /, *, at: Connection = HERE) -> None:
+def delete(subscriber: SubscriberId, /, *, at: Connection = HERE) -> None:
     """Delete a subscriber. The elements stay.
 
     ```
     jjq subscriber delete orders/billing
     ```
-
-    Parameters
-    ----------
-    subscriber
-        Id of the subscriber: QUEUE/NAME.
     """
     with at.open() as client:
         client.delete_subscriber(subscriber)

@@ -32,7 +32,7 @@ def serve(
         str | None, Parameter(env_var="JJQ_LISTEN", help="HOST:PORT of gRPC [a free one].")
     ] = None,
 ) -> int:
-    """Run a server: that of jjq, whose HTTP is at Sqew's address. JJQ_* variables set all else."""
+    """Run a server of jjq whose HTTP is at Sqew's address. JJQ_* variables set everything else."""
     from jjq.addresses import split_address
     from jjq.cli.operate.serve import run
     from jjq.node.settings import Settings

@@ -91,7 +91,7 @@ def poll(
     wait_ms: Annotated[int, Parameter(help="How long to wait for a message.")] = 0,
     connection: SqewConnection = _HERE,
 ) -> None:
-    """Lease up to so many messages: nobody else gets them until the lease is over."""
+    """Lease messages: nobody else gets them until the lease is over."""
     lease = "" if visibility_ms is None else f"&visibility_ms={visibility_ms}"
     with connection.open() as client:
         found = client.ask("POST", place(queue, f"poll?batch={batch}&wait_ms={wait_ms}{lease}"))["messages"]
@@ -100,7 +100,7 @@ def poll(
 
 @app.command
 def ack(queue: Queue, ids: Ids, *, connection: SqewConnection = _HERE) -> None:
-    """Messages are done: delete them."""
+    """Delete messages that are done."""
     with connection.open() as client:
         acked = client.ask("POST", place(queue, "ack"), orjson.dumps({"ids": _numbers(ids)}))["acked"]
     print(f"Acked {acked} message(s)")
@@ -114,7 +114,7 @@ def nack(
     delay_ms: Annotated[int | None, Parameter(help="When to try again [by the backoff].")] = None,
     connection: SqewConnection = _HERE,
 ) -> None:
-    """Leased messages failed: poll them again later, or drop them if that was the last attempt."""
+    """Give back leased messages that failed: they come again later, or are dropped after the last attempt."""
     order: dict[str, Any] = {"ids": _numbers(ids)}
     if delay_ms is not None:
         order["delay_ms"] = delay_ms

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from coldstore.shared.errors import InvalidInput
-from jjq.cli.connection import AsJson, Flag
+from jjq.cli.connection import AsJson, Flag, TextFile
 from jjq.cli.output import note, print_json, print_table, write
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Strict = Annotated[
 
 
 def open_text(*files: Path, strict: bool = False) -> TextQueue:
-    """Files as one queue; what it skips is told once, on standard error."""
+    """Open files as one queue; report skipped lines once, on standard error."""
     from jjq.textqueue.queue import TextQueue
 
     return TextQueue(*files, strict=strict, report=lambda text: note(f"jjq: {text}"))
@@ -98,7 +98,7 @@ def _row(item: TextItem, several: bool) -> tuple[object, ...]:
 
 
 def append(
-    file: Path,
+    file: TextFile,
     /,
     *values: Annotated[str, Parameter(allow_leading_hyphen=True)],
     variable: Annotated[list[str], Parameter(name=["--variable", "-v"], negative=())] | None = None,
@@ -106,7 +106,7 @@ def append(
     sync: Flag = False,
     json: AsJson = False,
 ) -> None:
-    """Append messages to a file, which is created if need be: the arguments, or the lines of standard input.
+    """Append messages to a file: the arguments, or the lines of standard input. The file is created if it is missing.
 
     ```
     jjq text append jobs.tq 'send the report'
@@ -116,12 +116,10 @@ def append(
 
     Parameters
     ----------
-    file
-        The text queue.
     values
         One message each; it may have several lines. Default: each line of standard input is a message.
     variable
-        A variable of each message, with trailing spaces for what it may become; may be repeated.
+        A variable of each message, with trailing spaces as room to grow; may be repeated.
     mutex
         Give each message a mutex variable, so that several workers can share the file.
     sync
@@ -146,34 +144,24 @@ def append(
 Offsets = Annotated[int, Parameter(help="Where messages begin in the file, as `jjq text list` shows.")]
 
 
-def done(file: Path, /, *offsets: Offsets) -> None:
+def done(file: TextFile, /, *offsets: Offsets) -> None:
     """Mark messages as done.
 
     ```
     jjq text done jobs.tq 0 35
     ```
-
-    Parameters
-    ----------
-    file
-        The text queue.
     """
     with open_text(file) as queue:
         for item in [queue.find(offset) for offset in _some(offsets)]:
             item.mark_done()
 
 
-def error(file: Path, /, *offsets: Offsets) -> None:
+def error(file: TextFile, /, *offsets: Offsets) -> None:
     """Mark messages as having a critical error: they are not handled again.
 
     ```
     jjq text error jobs.tq 35
     ```
-
-    Parameters
-    ----------
-    file
-        The text queue.
     """
     with open_text(file) as queue:
         for item in [queue.find(offset) for offset in _some(offsets)]:
@@ -187,7 +175,7 @@ def _some(offsets: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def set_(
-    file: Path, offset: int, index: int, value: Annotated[str, Parameter(allow_leading_hyphen=True)], /
+    file: TextFile, offset: int, index: int, value: Annotated[str, Parameter(allow_leading_hyphen=True)], /
 ) -> None:
     """Write a variable of a message or comment, in place.
 
@@ -197,8 +185,6 @@ def set_(
 
     Parameters
     ----------
-    file
-        The text queue.
     offset
         Where the message begins in the file, as `jjq text list` shows.
     index

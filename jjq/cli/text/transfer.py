@@ -26,7 +26,7 @@ def import_(
     json: AsJson = False,
     at: Connection = HERE,
 ) -> None:
-    """Push the messages of a text queue to a queue of a server, which is created if need be.
+    """Push the messages of a text queue to a queue of a server. The queue is created if it is missing.
 
     ```
     jjq text import jobs.tq jobs
@@ -46,8 +46,8 @@ def import_(
     source
         A name for this file, by which it is known when it is imported again. Default: the name of the file.
     group
-        A worker group, which is created if need be: messages that are done in the file are done there, and critical
-        ones are buried; also those that were imported before.
+        A worker group, which is created if it is missing. Messages that are done in the file become done tasks, and
+        critical ones become buried tasks, also if they were imported before.
     """
     from jjq.textqueue.bridge import import_text
 
@@ -86,10 +86,10 @@ def export(
     queue
         Name of the queue.
     file
-        The text queue; it is created if need be.
+        The text queue; it is created if it is missing.
     group
-        A worker group: messages whose tasks are done or buried are marked done or critical, also in a file that is
-        there already.
+        A worker group: messages whose tasks are done or buried are marked done or critical, also in a file that exists
+        already.
     follow
         Go on as elements come, until Ctrl-C.
     """

@@ -51,7 +51,7 @@ def work(
     follow
         Wait for more messages, until Ctrl-C.
     max
-        End after so many messages.
+        End after this many messages.
     """
     if not command:
         raise InvalidInput("give a command after `--`, for instance: jjq text work jobs.tq -- cat")

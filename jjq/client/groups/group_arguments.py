@@ -31,7 +31,7 @@ def backoff_of(given: object) -> RetryBackoff:
         return given
     if not isinstance(given, tuple | list) or not 1 <= len(given) <= 4:
         raise InvalidInput(
-            f"backoff is {given!r:.40}: give (base, factor, max, jitter), the last ones may lack"
+            f"backoff is {given!r:.40}: give (base, factor, max, jitter), the last ones are optional"
         )
     return RetryBackoff(*(number("backoff", part) for part in given))
 

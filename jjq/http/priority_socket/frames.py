@@ -161,7 +161,7 @@ def decode_json(text: bytes) -> SocketRequest:
     try:
         found: Any = _DECODER.decode(text)
     except msgspec.MsgspecError as error:
-        raise InvalidInput(f"the frame is no request: {error}") from None
+        raise InvalidInput(f"the frame is not a request: {error}") from None
     request = _REQUESTS[type(found)](found)
     _check_numbers(request)
     return request

@@ -38,7 +38,7 @@ from jjq.limits import (
 )
 
 LATER: Final[frozenset[NoticeName]] = frozenset({"assign", "finish", "retry", "drop"})
-POP_WORKER: Final = "pop"  # the name under which a pop takes; nobody is told of what it takes
+POP_WORKER: Final = "pop"  # the name under which a pop takes; its takes make no notice
 _TOLD: Final = lists.array([*events.TASK_EVENTS, events.REMOVE], pa.string())
 _FIELDS: Final = ("task", "count", "event", "state", "worker")
 
@@ -64,7 +64,7 @@ class _Transition(NamedTuple):
 
     @property
     def notice(self) -> NoticeName | None:
-        """What a producer is told of it."""
+        """The notice that a producer gets."""
         if self.event == events.TAKE:
             return "assign"
         if self.event == events.ACK:
@@ -139,7 +139,7 @@ class LedgerFollower:
                 self._reading = asyncio.create_task(self._follow(), name="jjq-connect-notices")
 
     def expect(self, task: int, awaited: Awaited) -> None:
-        """From now on, and for what has happened already, tell of this task."""
+        """Send notices of this task from now on, and of what has happened already."""
         if self._reading is None or awaited.session.ended:
             return  # the queue was deleted, or the client has gone
         self._awaited[task] = awaited

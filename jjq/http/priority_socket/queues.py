@@ -34,7 +34,8 @@ def group_of(queue: str) -> str:
 
 
 def error_reply(label: int, queue: str, error: JjqError) -> ErrorReply:
-    """What a client is told. The protocol has three codes; what has none is not permitted, and the key says why."""
+    """The error reply to a client. The protocol has three codes; every other error is "not permitted", and the key says
+    why."""
     if isinstance(error, NotFound):
         return ErrorReply(label, "NoObject", queue)
     if isinstance(error, NameTaken):
@@ -71,7 +72,7 @@ class SocketQueues:
         """Create a queue; `NameTaken` if there is one."""
         if not self._creates:
             raise Denied(
-                "clients of this server may not create queues: set connect_create_queues, or ask who may"
+                "clients of this server may not create queues: set connect_create_queues, or ask an administrator"
             )
         attempts = None if request.retries is None else min(max(request.retries, 1), ATTEMPTS_MAX)
         settings = GroupSettings(driver=DRIVER, max_attempts=attempts, on_exhausted="drop")

@@ -229,7 +229,7 @@ class SocketRequests:
         await self._kept(self._made(request))
         audit = self._backend.audit
         if audit is not None and self._backend.keys is not None and self._backend.keys.closed:
-            audit.tell(self._session.key, "socket", "create_queue", request.queue)
+            audit.record(self._session.key, "socket", "create_queue", request.queue)
         self._session.send(NoticeReply(request.label, "ready"))
 
     async def _made(self, request: CreateRequest) -> None:
@@ -256,7 +256,7 @@ class SocketRequests:
             await work(slot)
             meter.ended(grpc.StatusCode.OK)
         except JjqError as error:
-            if not self._backend.drain.stopping:  # who waits connects again
+            if not self._backend.drain.stopping:  # a waiting client connects again
                 self._refuse(request, error)
         except Exception as error:
             meter.ended(grpc.StatusCode.INTERNAL)

@@ -138,10 +138,10 @@ class SocketSession:
                 self._filled.clear()
                 await self._filled.wait()
         except TimeoutError:
-            self._writing = None  # this task, which must not be broken off before it has told why
+            self._writing = None  # this task, which must not be cancelled before it has sent the reason
             socket.close(TOO_SLOW, f"nothing was read for {HTTP_SEND_SECONDS:g} s")
         except (SocketClosed, Exhausted):
-            pass  # the socket is closed, and the session hears of that
+            pass  # the socket is closed, and the session notices
 
     async def _send(self, socket: FrameSocket, reply: SocketReply) -> None:
         if isinstance(reply, MessageReply) and len(reply.body) > CONNECT_LARGE_BYTES:
@@ -216,7 +216,7 @@ class SocketSession:
     # Work ------------------------------------------------------------------------------------------------
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do something for this client; it is broken off when the session ends."""
+        """Run work for this client; it is cancelled when the session ends."""
         task = asyncio.create_task(work, name="jjq-connect-work")
         self._work.add(task)
         task.add_done_callback(self._work.discard)

@@ -28,7 +28,7 @@ class NewMessage(Sent):
 
 
 class LeaseReference(Sent):
-    """A message, and the token of its lease; without one: whoever has it."""
+    """A message, and the token of its lease; without a token: any lease of the message."""
 
     id: MessageId
     token: str | None = None

@@ -1,7 +1,7 @@
 """Routes of Sqew's messages: enqueue, poll, ack, nack, peek, purge, requeue.
 
-A message is leased by a poll for the queue's visibility time; its token is the number of that attempt. Whoever shows
-the token acks or nacks just that lease. Without a token a message is named by its id alone, whoever has it.
+A message is leased by a poll for the queue's visibility time; its token is the number of that attempt. An ack or nack
+with the token is for that lease only. Without a token the id alone counts, whoever holds the message.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ def _text(value: bytes | str) -> str:
 
 
 def _leases(wanted: AckOrder) -> tuple[list[int], list[int] | None]:
-    """Tasks and their attempts; None: none is said."""
+    """Tasks and their attempts; None: the request names no attempt."""
     given = [each for each in (wanted.id, wanted.ids, wanted.messages) if each is not None]
     if len(given) != 1 or (wanted.token is not None and wanted.id is None):
         raise HttpRefusal(422, "send id and token, or ids, or messages with an id and a token each")

@@ -107,7 +107,8 @@ def trace_of(request: Request) -> str | None:
     text = request.header(NAME)
     if text is not None and not is_trace(text):
         raise HttpRefusal(
-            400, f"traceparent is {text[:60]!r}, which is no W3C trace context: correct it, or leave it out"
+            400,
+            f"traceparent is {text[:60]!r}, which is not a W3C trace context: correct it, or leave it out",
         )
     return text
 
@@ -354,8 +355,8 @@ def _suspects(text: bytes) -> Steps[list[Suspect]]:
 
 
 PUSH_HEADERS = (
-    Parameter("Idempotency-Key", "the same push again is answered, and not written again", place="header"),
-    Parameter("Jjq-Expected-Offset", "only if the queue goes on here; else 412", "integer", "header"),
+    Parameter("Idempotency-Key", "the same key is answered, and not written again", place="header"),
+    Parameter("Jjq-Expected-Offset", "only if this is the next offset; otherwise 412", "integer", "header"),
     Parameter("Jjq-Stage", "answer at this stage: ready, written, synced, cold", place="header"),
     Parameter("traceparent", "W3C trace context; becomes a header of the elements", place="header"),
     Parameter("Jjq-Signature", "t=SECONDS,v1=HMAC, where pushes to the queue are signed", place="header"),

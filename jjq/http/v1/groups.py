@@ -51,7 +51,7 @@ class NewGroup(Sent):
 
 
 class GroupUpdate(Sent):
-    """What is not given stays."""
+    """Settings that are not given stay."""
 
     ttr: float | UnsetType = UNSET
     ttl: float | UnsetType | None = UNSET

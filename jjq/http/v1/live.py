@@ -179,7 +179,7 @@ class LiveFigures:
 
     @contextmanager
     def listening(self, backend: Backend, queues: frozenset[str], details: frozenset[str]) -> Iterator[None]:
-        """While somebody listens; samples tell of these queues."""
+        """Around one listener: samples show these queues meanwhile."""
         me = object()
         self._listeners[me] = (queues, details)
         if self._working is None:
@@ -211,7 +211,7 @@ class LiveFigures:
             if waiting is not None and not waiting.done():
                 if isinstance(made, Exception):
                     waiting.set_exception(made)
-                    waiting.exception()  # seen, even if whoever waited has just gone
+                    waiting.exception()  # retrieved, even if the waiting caller has just gone
                 else:
                     waiting.set_result(made)
             await asyncio.sleep(LIVE_SECONDS)
@@ -225,7 +225,7 @@ class LiveFigures:
         return LiveSample(from_us(backend.clock.now_us()), self._nodes, rates, latency, queues)
 
     def _compare(self, now: _Totals) -> tuple[LiveRates | None, LiveLatency | None]:
-        """With the totals before. Whoever comes sooner than a sample is due gets what the last one said."""
+        """Compare with the totals before. A caller that comes before a sample is due gets the last one."""
         before = self._totals
         passed = float("inf") if before is None else now.at - before.at
         if before is None or passed > 10 * LIVE_SECONDS:
@@ -293,7 +293,7 @@ async def _look(backend: Backend, name: str, detailed: bool) -> QueueFigures | N
 
 
 def _names(request: Request, parameter: str) -> frozenset[str]:
-    """Queues that a parameter lists. Whoever may not read one of them is refused."""
+    """Queues that a parameter lists. A key that may not read one of them is refused."""
     text = request.query("queues", "details").get(parameter, "")
     names = frozenset(check_name(name) for name in text.split(",") if name)
     if len(names) > LIVE_QUEUES_MAX:
@@ -320,8 +320,8 @@ def live_routes() -> list[HttpRoute]:
         return document(_only(sample, queues | details), headers=[_NO_STORE])
 
     parameters = (
-        Parameter("queues", "names with commas: tell the extent of these queues, too"),
-        Parameter("details", "names with commas: … and the subscribers and groups of these"),
+        Parameter("queues", "names, separated by commas: also show the offsets of these queues"),
+        Parameter("details", "names, separated by commas: also show subscribers and groups of these queues"),
     )
     return [
         HttpRoute(

@@ -92,7 +92,7 @@ ROUTES = (
     ),
     HttpRoute(
         "GET", "/v1/plan", _plan, "plan_moves", "Moves that would even out the load", reply=doc.PlanDocument,
-        parameters=(Parameter("leaving", "a node that shall be emptied"),),
+        parameters=(Parameter("leaving", "a node that is to be emptied"),),
     ),
     HttpRoute(
         "POST", "/v1/queues/{queue}/move", _move, "move_shard", "Let another node serve a queue, or a part of it",

@@ -1,4 +1,4 @@
-"""Purge of a queue: nobody has anything left to do. Its elements stay, because a log is never changed.
+"""Purge of a queue: no task and no subscriber has anything left. The elements stay, because a log is never changed.
 
 Every task of every worker group becomes done without being worked on, and every subscriber stands at the end. What
 was pushed until then can still be read, replayed and queried, and a subscriber or a group can be moved back to it.

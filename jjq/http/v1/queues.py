@@ -15,13 +15,13 @@ PAGE = (
     Parameter("page_size", "entries of a page; 0: all at once, if they are not too many", "integer"),
     Parameter("page_token", "next_page_token of the page before"),
 )
-_DRY_RUN = Parameter("dry_run", "only tell what would be done", "boolean")
+_DRY_RUN = Parameter("dry_run", "only show what would be done", "boolean")
 
 
 def asked_page(request: Request, scope: str, *names: str) -> Page:
     """The page that a request asks for; its query may have these names, too."""
     query = request.query("page_size", "page_token", *names)
-    return Page.asked(scope, request.number("page_size", 0, 2**31), query.get("page_token", ""))
+    return Page.requested(scope, request.number("page_size", 0, 2**31), query.get("page_token", ""))
 
 
 async def _list(request: Request) -> Reply:

@@ -191,9 +191,9 @@ ROUTES = (
         parameters=(
             Parameter("start", "where to begin: beginning, end, offset:N, a time"),
             Parameter("end", "where to end, not included; the end of the queue by default"),
-            Parameter("follow", "go on with what is pushed later", "boolean"),
+            Parameter("follow", "go on with elements that are pushed later", "boolean"),
             Parameter("limit", "at most so many elements", "integer"),
-            Parameter("cut", "of longer values only so many characters, as value_cut", "integer"),
+            Parameter("cut", "cut values after this many characters, as value_cut", "integer"),
             Parameter("Last-Event-ID", "offset of the last event that was seen", "integer", "header"),
         ),
     ),

@@ -167,7 +167,7 @@ ROUTES = (
         reply=doc.ElementPage, gives=(ARROW,),
         parameters=(
             Parameter("max", "at most so many elements", "integer"),
-            Parameter("wait_seconds", "wait so long for the first", "number"),
+            Parameter("wait_seconds", "how long to wait for the first element", "number"),
         ),
     ),
 )  # fmt: skip

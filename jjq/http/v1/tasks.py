@@ -310,7 +310,7 @@ def asked_task(request: Request) -> int:
     """The task that the path names."""
     text = request.params["task"]
     if not text.isascii() or not text.isdigit() or len(text) > 19:
-        raise InvalidInput(f"task {text[:60]!r} is no id: write the offset of its element")
+        raise InvalidInput(f"task {text[:60]!r} is not an id: write the offset of its element")
     return int(text)
 
 
@@ -372,7 +372,7 @@ ROUTES = (
         "GET", f"{GROUP}/tasks", _list, "list_tasks", "Tasks by id", "work|read", "queue", reply=TaskPage,
         parameters=(
             *PAGE, Parameter("state", "ready, taken, delayed, buried or done"),
-            Parameter("cut", "leave out what values have beyond so many characters", "integer"),
+            Parameter("cut", "cut values after this many characters", "integer"),
         ),
     ),
     HttpRoute(

@@ -61,7 +61,7 @@ class _Abandoned(Exception):
 
 
 class _Run:
-    """One verification: the thread tells how far it is, and stops when it is told to."""
+    """One verification: its thread reports progress, and stops when asked to."""
 
     def __init__(self) -> None:
         self.progress = VerifyProgress(0, 0, 0)

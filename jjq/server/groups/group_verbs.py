@@ -46,7 +46,7 @@ from jjq.wire.pages import Page
 
 
 def work_of(store: Store) -> WorkStore:
-    """The same store: whoever serves queues serves their groups."""
+    """The same store: every store that serves queues serves their groups."""
     return cast("WorkStore", store)
 
 
@@ -118,7 +118,7 @@ class GroupVerbs:
         return pb.GetGroupResponse(group=group_out(await self._work.get_group(request.group)))
 
     async def _list(self, request: pb.ListGroupsRequest) -> pb.ListGroupsResponse:
-        page = Page.asked(f"groups {request.queue}", request.page_size, request.page_token)
+        page = Page.requested(f"groups {request.queue}", request.page_size, request.page_token)
         found = await self._work.list_groups(request.queue or None, after=page.place, limit=page.limit)
         groups, token = page.cut(found, lambda group: group.id)
         return pb.ListGroupsResponse(groups=[group_out(g) for g in groups], next_page_token=token)
@@ -203,7 +203,7 @@ class GroupVerbs:
         self._outgoing.check_room()
         state: TaskState | None = STATE.word(request.state) if request.state else None
         scope = f"tasks {request.group} {state or ''}"
-        page = Page.asked(scope, request.page_size or TASK_PAGE, request.page_token)
+        page = Page.requested(scope, request.page_size or TASK_PAGE, request.page_token)
         found: list[TaskInfo] = []
         size, step, full = 0, TASK_STEP, False
         while not full:

@@ -63,12 +63,12 @@ class WorkStream(NumberedStream):
             self._attached -= 1
             try:
                 await work_of(self._store).detach_session(self._session)
-            except JjqError as error:  # whoever holds its tasks notices by itself that it is not there
+            except JjqError as error:  # the node that has its tasks notices by itself
                 self._call.failed(error)
 
     async def _listen(self, answers: asyncio.Task[None]) -> None:
         while not answers.done():
-            raw = await self._hear()
+            raw = await self._next_message()
             if raw is None:
                 return
             for asked in work_requests(raw):

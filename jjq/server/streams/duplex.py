@@ -62,7 +62,7 @@ class Duplex(ABC):
             raise
         await self._finish(answers)
 
-    async def _hear(self) -> bytes | None:
+    async def _next_message(self) -> bytes | None:
         """The next message; None when there is no other, or when nobody answers any more."""
         try:
             return await self._drain.wait(self._call.read(), self._client)

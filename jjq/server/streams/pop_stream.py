@@ -30,7 +30,7 @@ class PopStream(NumberedStream):
 
     async def _listen(self, answers: asyncio.Task[None]) -> None:
         while not answers.done():
-            raw = await self._hear()
+            raw = await self._next_message()
             if raw is None:
                 return
             for asked in pops(raw):

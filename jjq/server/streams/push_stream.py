@@ -96,7 +96,7 @@ class PushStream(Duplex):
             while self._bytes > STREAM_BYTES_MAX or len(self._waiting) >= STREAM_PUSHES_MAX:
                 self._room.clear()
                 await self._room.wait()
-            raw = await self._hear()
+            raw = await self._next_message()
             if raw is None:
                 return
             for span in split_pushes(raw):

@@ -74,7 +74,7 @@ def _judged(spark: SparkSession, where: str | Column, content: Content) -> Judge
 
 
 def _filters(expression: Any) -> Iterator[Filter]:
-    """The comparisons that every element of the result meets, as a source is told of them."""
+    """The comparisons that every element of the result meets, in the form that a source gets."""
     kind = _kind(expression)
     if kind == "And":
         yield from _filters(expression.left())

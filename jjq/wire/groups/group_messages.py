@@ -21,10 +21,10 @@ from hotstore.groups.values import (
     TaskVerb,
 )
 from jjq.v1 import jjq_pb2 as pb
-from jjq.wire.enums import Words
+from jjq.wire.enums import WireEnum
 from jjq.wire.request import make_message
 
-STATE: Final = Words[TaskState](
+STATE: Final = WireEnum[TaskState](
     "state",
     {
         pb.TASK_STATE_READY: "ready",
@@ -35,7 +35,7 @@ STATE: Final = Words[TaskState](
     },
     None,
 )
-VERB: Final = Words[TaskVerb](
+VERB: Final = WireEnum[TaskVerb](
     "verb",
     {
         pb.TASK_VERB_ACK: "ack",
@@ -48,7 +48,7 @@ VERB: Final = Words[TaskVerb](
     },
     None,
 )
-ON_EXHAUSTED: Final = Words[OnExhausted](
+ON_EXHAUSTED: Final = WireEnum[OnExhausted](
     "on_exhausted", {pb.ON_EXHAUSTED_BURY: "bury", pb.ON_EXHAUSTED_DROP: "drop"}, "bury"
 )
 check(STATE.words() == set(TASK_STATES), "every state has a number")
@@ -143,7 +143,7 @@ def update_in(message: pb.UpdateGroupRequest) -> dict[str, Any]:
 
 def _check_clearable(name: str) -> None:
     if name not in CLEARABLE:
-        raise InvalidInput(f"{name[:60]!r} cannot be taken away: of {', '.join(CLEARABLE)} it can be")
+        raise InvalidInput(f"{name[:60]!r} cannot be cleared; these can: {', '.join(CLEARABLE)}")
 
 
 # Groups -------------------------------------------------------------------------------------------

@@ -249,7 +249,7 @@ def test_a_queue_whose_owner_is_up_is_refused() -> None:
     made = Made()
     made.objects.put(paths.shards("orders"), sealed_json.seal({"owner": "n1"}, 1))
     made.objects.put(paths.node("n1"), b"its document")
-    with pytest.raises(Conflict, match="belongs to node n1, which is up"):
+    with pytest.raises(Conflict, match="belongs to node n1, which is running"):
         Import(made, "orders").begin(idle=True)
     made.objects.delete(paths.node("n1"))
     assert Import(made, "orders").begin(idle=True).first == 0

@@ -138,7 +138,7 @@ def test_a_sound_file_of_another_block_is_not_taken_even_with_its_digest(made: M
     one, two = made.queue.list_blocks()[:2]
     wrong = replace(one, sha256=two.sha256, stored_bytes=two.stored_bytes)
     made.objects.put(FIRST, made.objects.get(SECOND).data)
-    with pytest.raises(DataLoss, match="holds something else than block"):
+    with pytest.raises(DataLoss, match="does not hold block"):
         made.queue._files.read(wrong)
 
 

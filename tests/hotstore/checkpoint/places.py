@@ -13,7 +13,7 @@ from coldstore.objects.local import LocalObjects
 from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import SystemClock
 from coldstore.store import ColdStore
-from hotstore.checkpoint.shelf import CheckpointName
+from hotstore.checkpoint.checkpoint_store import CheckpointName
 from hotstore.engine import Engine
 from hotstore.opening import open_engine
 from tests.hotstore.kit import BLOCK_BYTES, fill, push, settings

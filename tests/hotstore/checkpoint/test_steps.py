@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from coldstore.shared.errors import Exhausted, Unavailable
-from hotstore.checkpoint.shelf import FOLDER, CheckpointName
+from hotstore.checkpoint.checkpoint_store import FOLDER, CheckpointName
 from hotstore.journal import records
 from hotstore.queue.moves import commit_state
 from hotstore.testing.simulated_disk import PowerCut
@@ -72,17 +72,17 @@ async def test_a_step_that_fails_leaves_the_checkpoints_of_before(verb: str) -> 
     # Given a disk that fails after the journal has its record
     world = await made()
     before = kept(world)
-    put = world.engine.checkpointer._shelf.put
+    put = world.engine.checkpointer._store.put
 
     def fails(name: CheckpointName, made: Path) -> None:
         world.disk.fail(verb, code=errno.EIO)  # type: ignore[arg-type]
         put(name, made)
 
-    world.engine.checkpointer._shelf.put = fails  # type: ignore[method-assign]
+    world.engine.checkpointer._store.put = fails  # type: ignore[method-assign]
     with pytest.raises(Unavailable, match="no checkpoint was written"):
         await world.engine.checkpointer.write()
     # Then nothing is trimmed, nothing is lost, and it is tried again, but not at once
-    world.engine.checkpointer._shelf.put = put  # type: ignore[method-assign]
+    world.engine.checkpointer._store.put = put  # type: ignore[method-assign]
     if verb != "sync_directory":
         assert kept(world) == before
     assert not world.engine.checkpointer.due()

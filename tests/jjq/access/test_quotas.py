@@ -128,7 +128,7 @@ async def test_open_streams_are_counted(doors: Keyed) -> None:
     for path in ("/v1/queues/orders/elements", "/v1/live"):
         said = await doors.ask("GET", path, Authorization=f"Bearer {made.text}", Accept="text/event-stream")
         assert said.status == 429, path
-    with pytest.raises(ConnectionClosed, match="open streams, as many as it may") as closed:
+    with pytest.raises(ConnectionClosed, match="open streams, its limit") as closed:
         async with client_of(doors.port, Authorization=f"Bearer {made.text}"):
             pass
     assert closed.value.rcvd is not None
@@ -168,7 +168,7 @@ async def test_acts_are_told_in_their_order_also_while_the_audit_queue_is_made(d
     admin = await doors.make("admin")
     audit = doors.server.shared()["audit"]
     for n in range(20):
-        audit.tell(admin, "http", "put_queue", f"q{n}")
+        audit.record(admin, "http", "put_queue", f"q{n}")
     await audit.close()
     told = [
         orjson.loads(v)["queue"]

@@ -71,7 +71,7 @@ def test_a_queue_is_deleted_only_when_that_is_meant_and_comes_back(jjq: Command,
     planned = jjq.ok("queue", "delete", queue, "--dry-run", "--json").json
     assert (planned["elements"], planned["subscribers"], planned["deleted"]) == (2, 1, None)
     unasked = jjq("queue", "delete", queue)
-    assert (unasked.code, "say --yes" in unasked.errors) == (2, True)
+    assert (unasked.code, "give --yes" in unasked.errors) == (2, True)
     assert jjq.ok("queue", "show", queue, "--json").json["next_offset"] == 2
     done = jjq.ok("queue", "delete", queue, "--yes", "--grace-days", "30", "--json").json
     assert done["until"] > done["deleted"]

@@ -184,7 +184,7 @@ def test_files_of_tls_may_be_texts_and_nothing_else_but_paths(name: str) -> None
         (lambda c: c.create_subscriber("orders", start=timedelta(-1)), "lies in the future"),
         (lambda c: c.seek("orders/x", 1.5), "an int .an offset., a datetime with its zone"),
         (lambda c: c.get_subscriber(7), "subscriber is 7 .int.: give an id such as 'orders/billing'"),
-        (lambda c: c.create_queue("other", block_bytes="much"), "is no size"),
+        (lambda c: c.create_queue("other", block_bytes="much"), "is not a size"),
         (lambda _: jjq.connect(tls=cast("Any", True)), "tls is True .bool.: give a jjq.ClientTls"),
     ],
     ids=[

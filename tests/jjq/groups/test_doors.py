@@ -50,7 +50,7 @@ async def test_settings_are_changed_and_taken_away_by_name(remote: RemoteWorkSto
     changes = {"ttr": 9.0, "ttl": None, "rate": None, "backoff": RetryBackoff(), "on_exhausted": "bury"}
     changed = await remote.update_group("orders/all", changes)
     assert changed.settings == replace(EVERYTHING, **changes)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="'ttr' cannot be taken away"):
+    with pytest.raises(InvalidInput, match="'ttr' cannot be cleared"):
         await remote.update_group("orders/all", {"ttr": None})
 
 

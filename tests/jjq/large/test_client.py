@@ -181,7 +181,7 @@ def test_bad_input_is_named_at_once(client: jjq.Client, queue: str, tmp_path: Pa
         client.push_file(queue, tmp_path / "missing")
     with pytest.raises(jjq.InvalidInput, match="opened for bytes"):
         client.push_file(queue, io.StringIO("text"))  # type: ignore[arg-type]
-    with pytest.raises(jjq.InvalidInput, match="no sha256"):
+    with pytest.raises(jjq.InvalidInput, match="not a sha256"):
         client.push_reference(queue, "s3://b/k", sha256="abc")
     with pytest.raises(jjq.NotFound, match="no queue"):
         client.push_file("nowhere", io.BytesIO(b"x"))

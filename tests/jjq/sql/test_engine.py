@@ -166,7 +166,7 @@ def test_a_client_over_any_other_store_says_so() -> None:
     from jjq.client.client import AsyncClient
     from tests.jjq.fakestore import FakeStore
 
-    with pytest.raises(InvalidInput, match="answers no SQL"):
+    with pytest.raises(InvalidInput, match="does not answer SQL"):
         AsyncClient(FakeStore()).sql("SELECT 1")
 
 

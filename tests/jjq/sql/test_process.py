@@ -226,7 +226,7 @@ async def test_a_process_that_dies_is_noticed(
     monkeypatch.setattr(
         process, "_START", "import sys; sys.stdout.buffer.write(b'x' * 100); sys.stdout.flush()"
     )
-    with pytest.raises(Unavailable, match="no frame"):
+    with pytest.raises(Unavailable, match="not a frame"):
         await rows_of(queries_of(store, tmp_path), "SELECT 1")
 
 
@@ -253,8 +253,8 @@ def test_errors_keep_their_kind_between_processes() -> None:
     for nonsense in (b"", b"[]", b"{}", b'{"code":"X","message":"","details":{}}'):
         assert isinstance(frames.error_in(nonsense), Unavailable)
     for wrong in (struct.pack(">BI", 99, 1), struct.pack(">BI", 1, 2**31)):
-        with pytest.raises(Unavailable, match="no frame"):
+        with pytest.raises(Unavailable, match="not a frame"):
             frames.unpack(wrong)
-    with pytest.raises(Unavailable, match="no Arrow"):
+    with pytest.raises(Unavailable, match="not an Arrow"):
         frames.from_stream(b"xx")
     assert worker.main.__doc__

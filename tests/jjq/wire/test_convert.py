@@ -11,7 +11,7 @@ from coldstore.shared.batch import CONTENTS
 from coldstore.shared.errors import InvalidInput
 from hotstore.port import STAGES, BlockInfo, Loss, QueueInfo, Receipt, Resolved, SubscriberInfo
 from jjq.wire import convert
-from jjq.wire.enums import BLOCK, CONTENT, FORM, STAGE, Words
+from jjq.wire.enums import BLOCK, CONTENT, FORM, STAGE, WireEnum
 
 QUEUE = QueueInfo("id", "orders", "json", 5, 2.5, 6, 7, 8, 9, 10)
 PLACE = Resolved(3, 4, 1, 9, "time: after all → end")
@@ -66,7 +66,7 @@ def test_a_block_comes_back(block: BlockInfo) -> None:
 
 
 @pytest.mark.parametrize("words", [CONTENT, STAGE, FORM, BLOCK])
-def test_an_unknown_number_or_word_is_refused_with_what_is_known(words: Words[str]) -> None:
+def test_an_unknown_number_or_word_is_refused_with_what_is_known(words: WireEnum[str]) -> None:
     for number in (-1, 77):
         with pytest.raises(InvalidInput, match="use"):
             words.word(number)

@@ -29,9 +29,9 @@ def test_a_page_of_the_longest_entries_fits_into_a_message() -> None:
 
 
 def test_a_token_goes_on_behind_the_last_entry_that_was_sent() -> None:
-    page = Page.asked("queues", 2, "")
+    page = Page.requested("queues", 2, "")
     sent, more = page.cut(["a", "b", "c"], str)
     assert list(sent) == ["a", "b"]
-    assert Page.asked("queues", 2, more).place == "b"
+    assert Page.requested("queues", 2, more).place == "b"
     assert page.cut(["a", "b"], str) == (["a", "b"], "")
     assert token("queues", "") == ""

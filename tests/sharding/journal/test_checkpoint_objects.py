@@ -8,9 +8,9 @@ import pytest
 
 from coldstore.layout import paths
 from coldstore.shared.errors import DataLoss, Exhausted
-from hotstore.checkpoint.shelf import CheckpointName
+from hotstore.checkpoint.checkpoint_store import CheckpointName
 from sharding.documents import tenure
-from sharding.journal.object_shelf import all_names
+from sharding.journal.checkpoint_objects import all_names
 from sharding.node import Member
 from tests.hotstore.kit import values
 from tests.sharding.members import BLOCK_BYTES, Cluster, cluster, contents, push

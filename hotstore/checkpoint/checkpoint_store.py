@@ -50,7 +50,7 @@ class CheckpointName(NamedTuple):
         return cls(int(match[1]), int(match[2], 16), match[3]) if match else None
 
 
-class Shelf(Protocol):
+class CheckpointStore(Protocol):
     """Keeps checkpoints. All verbs block: for a worker thread. They raise `OSError` or a `JjqError`."""
 
     @property
@@ -92,7 +92,7 @@ def digest_of_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()[:_DIGEST_CHARS]
 
 
-class DiskShelf:
+class DiskCheckpoints:
     """Checkpoints in a data directory, the root of `disk`."""
 
     def __init__(self, disk: Disk, every_seconds: float) -> None:

@@ -27,16 +27,18 @@ from coldstore.layout import paths
 from coldstore.objects.port import ObjectStore
 from coldstore.shared import failpoint
 from coldstore.shared.errors import Conflict, DataLoss, NotFound
-from hotstore.checkpoint.shelf import CheckpointName, DiskShelf, digest_of
+from hotstore.checkpoint.checkpoint_store import CheckpointName, DiskCheckpoints, digest_of
 from sharding.limits import CHECKPOINT_PUT_SECONDS
 
 
-class ObjectShelf:
-    """A `Shelf` for one tenure of a node. `local` gets a copy of the newest checkpoint."""
+class ObjectCheckpoints:
+    """A `CheckpointStore` for one tenure of a node. `local` gets a copy of the newest checkpoint."""
 
     every_seconds = CHECKPOINT_PUT_SECONDS  # each is a put of a few megabytes
 
-    def __init__(self, objects: ObjectStore, node: str, since: int, local: DiskShelf | None = None) -> None:
+    def __init__(
+        self, objects: ObjectStore, node: str, since: int, local: DiskCheckpoints | None = None
+    ) -> None:
         self._objects = objects
         self._node = node
         self._since = since
@@ -53,7 +55,7 @@ class ObjectShelf:
         try:
             return bytes(self._objects.get(self._key(name)).data)
         except NotFound:
-            raise DataLoss(f"{name} is not there any more") from None
+            raise DataLoss(f"{name} is no longer there") from None
 
     def put(self, name: CheckpointName, made: Path) -> None:
         failpoint.reach("checkpoint.made")
