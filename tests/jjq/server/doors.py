@@ -42,7 +42,7 @@ async def call(address: str, method: str, raw: bytes, rounds: int, *, refused: b
         f"GET {PATH} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     )
-    sent = encode_call(1, method, raw)
+    sent = bytes(encode_call(1, method, raw))
     parts = [sent[at : at + MIB] for at in range(0, len(sent), MIB)]
     frames = [frame(part, 0 if at else 2, fin=at == len(parts) - 1) for at, part in enumerate(parts)]
     async with asyncio.timeout(_SECONDS):
