@@ -238,7 +238,7 @@ BUGS = {
     "attempt-not-checked": Bug(attempt_not_checked, ("pause",), frozenset({"late-ack"})),
     "ack-before-the-ledger": Bug(ack_before_the_ledger, ("power",), frozenset({"task-again", "task-ledger"})),
     "timers-lost-at-a-start": Bug(timers_lost_at_a_start, ("kill",), frozenset({"task-stuck"})),
-    "leases-survive": Bug(leases_survive_their_holders, ("kill",), frozenset({"task-stuck"})),
+    "leases-survive": Bug(leases_survive_their_holders, ("power",), frozenset({"task-stuck"})),
     "capacity-counted-twice": Bug(capacity_counted_twice, ("pause",), frozenset({"liveness"})),
     "keys-not-freed": Bug(keys_not_freed, ("pause",), frozenset({"task-stuck"})),
     "keys-without-order": Bug(keys_without_order, ("kill",), frozenset({"key-order"})),
@@ -256,6 +256,7 @@ BUGS = {
 TOGETHER = (
     ("attempt-not-checked", "capacity-counted-twice", "keys-not-freed"),
     ("timers-lost-at-a-start", "keys-without-order"),
+    ("ack-before-the-ledger", "leases-survive"),
 )
 RUNS = (*TOGETHER, *((name,) for name in BUGS if not any(name in some for some in TOGETHER)))
 

@@ -104,18 +104,23 @@ class Reader:
             return
         await self.drain(sub)
 
-    async def push(self, queue: str, seconds: float = ANSWER_SECONDS) -> bool:
-        """A push that must succeed by now; each attempt with a value of its own."""
+    async def push(self, queue: str, group: str, seconds: float = ANSWER_SECONDS) -> bool:
+        """A push that must succeed by now; each attempt with a value of its own.
+
+        First what was buried in the queue's group is revived: a worker that buries all the tasks that it may have,
+        and whose server is then killed, leaves it full.
+        """
         try:
+            await self.kick(group, seconds)
             await self.answered(lambda: self._push(queue, PUSH_SECONDS), seconds)
         except grpc.aio.AioRpcError:
             return False
         return True
 
-    async def kick(self, group: str) -> None:
+    async def kick(self, group: str, seconds: float = ANSWER_SECONDS) -> None:
         """Revive what was buried."""
         request = pb.KickTasksRequest(group=group, count=PAGE)
-        await self.answered(lambda: self.stub.KickTasks(request, timeout=ANSWER_SECONDS))
+        await self.answered(lambda: self.stub.KickTasks(request, timeout=PUSH_SECONDS), seconds)
 
     async def push_once(self, queue: str, seconds: float) -> bool:
         """Whether one attempt was acknowledged."""

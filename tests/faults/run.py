@@ -189,10 +189,10 @@ class Run:
         seconds = REVIVE_SECONDS[len(cluster.nodes) > 1] if self.plan.bug is None else MISTAKEN_SECONDS
         for n, node in enumerate(cluster.nodes):  # any of them answers
             async with Reader(node.listens, self.pen(RUNNER + 10 + n)) as reader:
-                for queue in QUEUES:
-                    # A worker that buried all tasks that a group may have could not revive them: its server was killed
-                    await reader.kick(f"{queue}/{GROUPS[queue][0]}")
-                    alive.append(await reader.push(queue, seconds=seconds))
+                alive += [
+                    await reader.push(queue, f"{queue}/{group}", seconds)
+                    for queue, (group, _) in GROUPS.items()
+                ]
         return all(alive)
 
     def _restart(self, cluster: Cluster) -> None:
