@@ -5,10 +5,6 @@ verb that must be durable waits for the next commit; takes ride with it, and are
 
     outbox   rows that were folded and are in no commit yet
     flush    an entry of the committer: everything in the outbox when its group is formed
-
-Where several callers waited for the last flush, the next one waits for its crowd: it is submitted after a round of the
-event loop in which nobody joined it. An ack frees a key, which lets another caller take and ack a moment later: all of
-these share one sync of the disk.
 """
 
 from __future__ import annotations
@@ -31,7 +27,6 @@ LAZY_SECONDS: Final = (
     0.02  # rows that nobody waits for are written after this time, with what comes meanwhile
 )
 _FLUSH_BYTES: Final = 1_024  # about what the rows of one flush need
-_ROUNDS_MAX: Final = 16  # of the event loop, that a flush waits for its crowd
 
 Waiting = tuple[bool, asyncio.Future[None]]  # whether it is enough that rows are written, and the reply
 
@@ -48,11 +43,6 @@ class Flush:
         self.formed = False
         self.ended = False
         self.error: Exception | None = None
-
-    @property
-    def company(self) -> int:
-        """How many wait for it."""
-        return len(self._waiting)
 
     def prepare(self) -> None:
         self.formed = True
@@ -127,8 +117,7 @@ class LedgerWriter:
         self._outbox = outbox
         self._clock = clock
         self._on_failed = on_failed
-        self._next: Flush | None = None  # submitted, or waiting for its crowd, and not formed yet
-        self._crowd = 0  # how many waited for the flush that was formed last
+        self._next: Flush | None = None  # submitted, and not formed yet
         self._last: Flush | None = None  # the one that was formed last
         self._timer: asyncio.Task[None] | None = None
         self._lazy_seconds = lazy_seconds
@@ -145,32 +134,16 @@ class LedgerWriter:
             last = self._next or self._last
             if last is not None:
                 return last
-        if self._next is not None:
-            return self._next
-        self._next = flush = Flush(self)
-        if self._crowd > 1:
-            asyncio.get_running_loop().call_soon(self._gather, flush, 0, _ROUNDS_MAX)
-        else:
-            self._submit(flush)
-        return flush
+        return self._next or self._submit(Flush(self))
 
-    def _gather(self, flush: Flush, before: int, rounds: int) -> None:
-        """Submit the flush, unless callers have joined it in this round of the loop: more may come in the next one."""
-        company = flush.company
-        if company > before and rounds:
-            asyncio.get_running_loop().call_soon(self._gather, flush, company, rounds - 1)
-        elif not flush.ended:
-            try:
-                self._submit(flush)
-            except JjqError as error:
-                flush.end(error)
-
-    def _submit(self, flush: Flush) -> None:
+    def _submit(self, flush: Flush) -> Flush:
+        self._next = flush
         try:
             self.committer.submit(flush)  # which may write it before it returns
         except JjqError:
             self._next = None
             raise
+        return flush
 
     @property
     def is_idle(self) -> bool:
@@ -194,7 +167,7 @@ class LedgerWriter:
     def form(self, flush: Flush) -> None:
         """The group of this entry is being formed."""
         if flush is self._next:
-            self._next, self._last, self._crowd = None, flush, flush.company
+            self._next, self._last = None, flush
         if self.refusal is not None:
             flush.end(self.refusal)
         elif self._outbox.rows:
