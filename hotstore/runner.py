@@ -69,11 +69,12 @@ def _step_back() -> None:
 
 
 def use_quick_pool(environment: Mapping[str, str]) -> None:
-    """Let Arrow allocate with jemalloc where it has it, unless the user chose an allocator.
+    """Let Arrow allocate with jemalloc where it has it, unless the user chose another allocator.
 
     Arrow's default, mimalloc, returns pages to the kernel at once and pays for them again at the next batch: a push of
     1,000 × 100 B that stays in memory cost 0.6 ms with it, 0.15 ms with jemalloc.
     """
-    if "ARROW_DEFAULT_MEMORY_POOL" not in environment and "jemalloc" in pa.supported_memory_backends():
+    chosen = environment.get("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")
+    if chosen == "jemalloc" and "jemalloc" in pa.supported_memory_backends():
         pa.set_memory_pool(pa.jemalloc_memory_pool())
         pa.jemalloc_set_decay_ms(_DECAY_MS)

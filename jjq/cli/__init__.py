@@ -24,16 +24,19 @@ rich, which the library of its logs would import for tracebacks in colours: 67 m
 
 from __future__ import annotations
 
+import os
 import sys
 
-from jjq.cli.lean import without_pandas
+from jjq.cli.lean import choose_pool, without_pandas
 
 
 def main() -> None:
     """What the command `jjq` runs."""
-    from jjq.cli.app import run
-
     arguments = sys.argv[1:]
     if arguments[:1] != ["pipeline"]:
         without_pandas()
+        if sys.platform == "linux":
+            choose_pool(os.environ)
+    from jjq.cli.app import run
+
     sys.exit(run(arguments))
