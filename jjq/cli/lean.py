@@ -1,4 +1,4 @@
-"""What a command sets up before it imports much: libraries that it does without (jjq/cli says why), and Arrow's allocator."""
+"""What a command sets up before it imports much: libraries that it does without, and Arrow's allocator."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def without_rich() -> None:
 def choose_pool(environment: MutableMapping[str, str]) -> None:
     """Let all of Arrow allocate with jemalloc, unless the user chose an allocator; before Arrow is imported.
 
-    Of what Arrow takes for itself when it encodes a block, its default allocator kept 80 MB for each server, for
-    ever: threads that ended had freed it. What we set later holds for what Python asks for only (hotstore/runner.py).
+    After Arrow had encoded a block of 64 MiB, its default allocator kept about 80 MB for ever: threads that ended had
+    freed them. What we set later holds for what Python asks for only (hotstore/runner.py).
     """
     environment.setdefault("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")

@@ -82,7 +82,7 @@ print(pa.default_memory_pool().backend_name, pa.mimalloc_memory_pool().max_memor
 
 
 def test_all_of_arrow_has_one_allocator() -> None:
-    """Its default one kept 80 MB of each server: what threads of Arrow's own had freed before they ended."""
+    """Its default one keeps what threads of Arrow's own had freed before they ended: 80 MB after a block of 64 MiB."""
     chosen = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
     done = subprocess.run(
         [sys.executable, "-c", POOL], env=chosen, capture_output=True, text=True, check=True
