@@ -119,7 +119,7 @@ def _by_turns(
 @contextmanager
 def _server(data: Path, environment: Mapping[str, str]) -> Iterator[tuple[int, str]]:
     command = [sys.executable, "-m", "jjq", "serve", "--data", str(data), "--listen", "127.0.0.1:0"]
-    command += ["--http-listen", "none"]
+    command += ["--http-listen", "127.0.0.1:0"]
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

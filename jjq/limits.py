@@ -72,6 +72,7 @@ REQUEST_BYTES_MAX: Final = (
 )  # of a request beside its batch; names at their limits take less than 1 KiB
 UPLOAD_MESSAGE_BYTES_MAX: Final = 4 * MIB + 1 * KIB  # a piece of a large object, and where it belongs
 OBJECT_SECONDS: Final = 60.0  # to take one piece of a large object, or to give the first one
+OBJECT_DIRECT_BYTES: Final = 4 * MIB  # a larger object goes over HTTP where it can; it is read in such pieces
 OBJECT_FINISH_SECONDS: Final = 600.0  # to make a large object durable after its last byte
 TASKS_MAX: Final = 100_000  # of one take or one change
 TASK_BYTES_MAX: Final = 32  # an id, an attempt, a deadline and a priority as varints, rounded up
@@ -221,6 +222,10 @@ HTTP_IDLE_SECONDS: Final = 75.0  # a connection without a request is closed
 HTTP_BODY_IDLE_SECONDS: Final = 30.0  # a body of which nothing comes for so long …
 HTTP_BODY_SECONDS: Final = 300.0  # … or that is not whole after so long ends the connection
 HTTP_BODY_BYTES_PER_SECOND: Final = 256 * KIB  # a large object may take so much longer than that
+HTTP_DIRECT_MAX: Final = (
+    8  # bodies that pass by the event loop at a time, each with a thread; others pass through it
+)
+HTTP_DIRECT_BYTES: Final = 1 * MIB  # a body, or a piece of a reply, is worth a thread from this size on
 HTTP_LINGER_SECONDS: Final = 2.0  # the rest of a body that was refused is passed over for so long
 HTTP_SEND_SECONDS: Final = 60.0  # a client that reads nothing for so long is cut off
 HTTP_EVENT_SECONDS: Final = (

@@ -15,7 +15,7 @@ from coldstore.shared.attachments import ObjectRef, check_attached
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Exhausted, InvalidInput, JjqError, NotFound
-from coldstore.shared.limits import OBJECT_CHUNK_BYTES, PART_BYTES
+from coldstore.shared.limits import PART_BYTES
 from coldstore.shared.push import Push
 from coldstore.shared.results import UploadState
 from hotstore.large.session import UploadSession
@@ -159,7 +159,7 @@ class ObjectDesk:
     async def read(
         self, queue: str, sha256: str, size: int, start: int, end: int | None
     ) -> AsyncIterator[bytes]:
-        """The pieces of a range; the next part is read while one is handed out."""
+        """The parts of a range; the next one is read while one is handed out."""
         paths.large(queue, sha256)
         first, stop = check_part(start, end, size)
         ahead: asyncio.Future[bytes] | None = None
@@ -169,9 +169,8 @@ class ObjectDesk:
                 part = b"" if done is None else await done
                 if low < high or not size:
                     ahead = asyncio.ensure_future(self._read(queue, sha256, low, high))
-                view = memoryview(part)
-                for at in range(0, len(part), OBJECT_CHUNK_BYTES):
-                    yield bytes(view[at : at + OBJECT_CHUNK_BYTES])
+                if part:
+                    yield part
             if ahead is not None:  # of an empty object: only whether it is there
                 await ahead
         finally:

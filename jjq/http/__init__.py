@@ -3,6 +3,7 @@
     settings       where to listen, and to whom to listen
     listener       the socket and its connections, from start to stop
     connection     one connection: limits of size and time
+    direct         large bodies past the event loop: threads that receive them, and send replies
     application    from a request to its reply: who asks, which route, which error
     access         keys: one check for all routes, and their own routes
     routing        the table of routes

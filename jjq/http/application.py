@@ -26,15 +26,18 @@ import grpc
 import orjson
 
 from coldstore.shared.errors import JjqError, Unavailable
+from coldstore.shared.limits import OBJECT_CHUNK_BYTES
 from jjq.access.keys import NoKey
 from jjq.http.access import SocketAccess
 from jjq.http.backend import Backend
+from jjq.http.direct import DirectReply
 from jjq.http.problems import HttpRefusal, describe, refuse
 from jjq.http.replies import BytesReply, Headers, StreamReply
 from jjq.http.request import ABORT, ClientGone, Receive, Request, Scope, Send
 from jjq.http.routing import HttpRoute, RouteTable
 from jjq.http.websocket.socket import WebSocket
 from jjq.http.websocket.upgrade import WebSocketRoute
+from jjq.limits import HTTP_DIRECT_BYTES
 from jjq.server.meter import Meter
 from jjq.server.shutdown import STOPPING
 from jjq.traces.context import note_trace
@@ -224,6 +227,7 @@ class Application:
         outgoing = self.backend.outgoing
         meter.open += 1
         parts: Any = reply.parts
+        direct: DirectReply | None = None
         try:
             async with aclosing(parts):
                 async for part in parts:
@@ -233,7 +237,14 @@ class Application:
                         if request.method == "HEAD":
                             break
                     meter.sent(len(part))
-                    await outgoing.send(_write(send, part), len(part))
+                    if direct is None and len(part) >= HTTP_DIRECT_BYTES:
+                        direct = request.reply_directly()
+                    if direct is not None:
+                        await _write_directly(direct, part)
+                        continue
+                    for at in range(0, len(part), OBJECT_CHUNK_BYTES):  # most are smaller than one
+                        piece = part[at : at + OBJECT_CHUNK_BYTES]
+                        await outgoing.send(_write(send, piece), len(piece))
             if not request.answered:
                 request.answered = True
                 await send(_start(reply.status, reply.media_type, [*headers, *reply.headers]))
@@ -253,6 +264,8 @@ class Application:
             raise
         finally:
             meter.open -= 1
+            if direct is not None:
+                await direct.close()
 
 
 def _event(error: BaseException, request: Request) -> bytes:
@@ -277,6 +290,13 @@ def _start(status: int, media_type: bytes, headers: Headers) -> dict[str, Any]:
 
 async def _write(send: Send, part: bytes) -> None:
     await send({"type": "http.response.body", "body": part, "more_body": True})
+
+
+async def _write_directly(direct: DirectReply, part: bytes) -> None:
+    try:
+        await direct.send(part)
+    except OSError:
+        raise ClientGone from None
 
 
 def _cut(request: Request) -> None:

@@ -25,8 +25,9 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from jjq.http.direct import BodyEnd, DirectReply, DirectSocket, DirectThreads, TakenBody
 from jjq.http.problems import HttpRefusal, refuse
-from jjq.http.request import ABORT, PATIENT, Scope
+from jjq.http.request import ABORT, PATIENT, REPLY_DIRECTLY, TAKE_BODY, Scope
 from jjq.http.websocket.open_sockets import OpenSockets
 from jjq.http.websocket.socket import WebSocket
 from jjq.http.websocket.upgrade import check_handshake, hand_over
@@ -34,6 +35,7 @@ from jjq.limits import (
     HTTP_BODY_IDLE_SECONDS,
     HTTP_BODY_SECONDS,
     HTTP_CONNECTIONS_MAX,
+    HTTP_DIRECT_BYTES,
     HTTP_HEADER_BYTES_MAX,
     HTTP_HEADER_SECONDS,
     HTTP_HEADERS_MAX,
@@ -56,6 +58,7 @@ class Connections(ServerState):
         super().__init__()
         self.sockets = sockets
         self.upgrade = upgrade
+        self.direct = DirectThreads()
         self.idle: dict[HttpConnection, None] = {}
         self.most = HTTP_CONNECTIONS_MAX
         self.refused = 0  # so far, as there was no room
@@ -86,10 +89,13 @@ class HttpConnection(HttpToolsProtocol):
         self._body_until = 0.0
         self._lingers = False  # the request was answered before its body was whole
         self._stuck: asyncio.TimerHandle | None = None
+        self._came = 0  # bytes of the body
+        self._direct: DirectSocket | None = None  # a thread has the socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast("asyncio.Transport", transport))
         self.app_state |= {ABORT: self.transport.abort, PATIENT: self._allow}
+        self.app_state |= {TAKE_BODY: self._take_body, REPLY_DIRECTLY: self._reply_directly}
         if not self._all.make_room():
             self._refuse(HttpRefusal(503, "the server has no room for one more connection: retry"))
             return
@@ -98,6 +104,8 @@ class HttpConnection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._leave()
+        if self._direct is not None:
+            self._direct.interrupt()
         super().connection_lost(exc)
 
     def _leave(self) -> None:
@@ -164,7 +172,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._in_headers, self._header_bytes = True, 0
+        self._in_headers, self._header_bytes, self._came = True, 0, 0
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
@@ -195,6 +203,10 @@ class HttpConnection(HttpToolsProtocol):
         self._watch(HTTP_BODY_IDLE_SECONDS)
         super().on_headers_complete()
 
+    def on_body(self, body: bytes) -> None:
+        self._came += len(body)
+        super().on_body(body)
+
     def on_message_complete(self) -> None:
         self._body_until, self._lingers = 0.0, False
         self._watch(None)
@@ -207,6 +219,50 @@ class HttpConnection(HttpToolsProtocol):
             self._watch(HTTP_LINGER_SECONDS)
         elif self.timeout_keep_alive_task is not None and not self.transport.is_closing():
             self._all.idle[self] = None
+
+    # Bytes past the event loop (jjq/http/direct.py) ---------------------------------------------------
+
+    def _take_body(self, scope: Scope) -> TakenBody | None:
+        """The rest of the body of a request, if it is worth a thread and one is free; it is not read here any more."""
+        cycle = self.cycle
+        if cycle is None or cycle.scope is not scope or not cycle.more_body:
+            return None
+        length = int(dict(self.headers).get(b"content-length", b"0"))
+        if length - self._came < HTTP_DIRECT_BYTES:
+            return None
+        direct = self._direct = self._all.direct.lend(self.transport, reads=True)
+        if direct is None:
+            return None
+        self.flow.pause_reading()
+        came, cycle.body = bytes(cycle.body), bytearray()
+
+        def ended(end: BodyEnd) -> None:
+            self._direct = None
+            if end == "whole":  # the parser has not seen it, and cannot go on with another request
+                cycle.more_body = cycle.keep_alive = False
+                self._body_until = 0.0
+                self._watch(None)
+            elif end == "gone":
+                cycle.disconnected = True
+                self.transport.abort()
+            elif not self.transport.is_closing():  # the rest is passed over
+                self.flow.resume_reading()
+
+        return TakenBody(direct, came, length - self._came, ended)
+
+    def _reply_directly(self, scope: Scope) -> DirectReply | None:
+        """The way for the body of a reply whose headers were sent, if it has a length and a thread is free."""
+        cycle = self.cycle
+        if cycle is None or cycle.scope is not scope or cycle.chunked_encoding is not False:
+            return None
+        direct = self._direct = self._all.direct.lend(self.transport, reads=False)
+        if direct is None:
+            return None
+
+        def sent(size: int) -> None:
+            cycle.expected_content_length -= size
+
+        return DirectReply(direct, self.transport, sent)
 
     # What takes too long ---------------------------------------------------------------------------------
 

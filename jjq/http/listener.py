@@ -77,6 +77,7 @@ class HttpListener(Collector):
         await asyncio.gather(self.sockets.stop(grace), self._finish_requests(grace))
         for connection in list(self._state.connections):
             connection.transport.abort()
+        self._state.direct.close()
         self._log.info("stopped listening for HTTP")
 
     async def _finish_requests(self, grace: float) -> None:
@@ -101,6 +102,7 @@ class HttpListener(Collector):
         state = self._state
         yield GaugeMetricFamily("jjq_http_connections", "Connections open now", len(state.connections))
         yield GaugeMetricFamily("jjq_http_requests_open", "Requests under way", len(state.tasks))
+        yield GaugeMetricFamily("jjq_http_direct", "Bodies that threads receive or send", state.direct.lent)
         yield CounterMetricFamily(
             "jjq_http_connections_refused",
             "Connections that found no room, or made room for another",

@@ -7,16 +7,18 @@ and may occur once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from typing import Any, Final, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from contextlib import aclosing
+from typing import Any, Final, TypeVar, cast
 from urllib.parse import parse_qsl
 
 import msgspec
 
 from coldstore.shared.errors import Exhausted, InvalidInput
-from coldstore.shared.limits import OFFSET_MAX
+from coldstore.shared.limits import OFFSET_MAX, PART_BYTES
 from jjq.access.keys import bearer
 from jjq.http.backend import Backend
+from jjq.http.direct import DirectReply, TakenBody
 from jjq.http.problems import HttpRefusal
 from jjq.http.strict_json import Suspect, explain, suspect_document
 from jjq.limits import HTTP_BODY_BYTES_MAX, HTTP_INCOMING_BYTES_MAX, HTTP_REQUEST_BYTES_MAX, LARGE_BYTES
@@ -29,6 +31,8 @@ T = TypeVar("T")
 
 ABORT: Final = "jjq.abort"  # in the state of a request: ends its connection at once
 PATIENT: Final = "jjq.patient"  # … gives its body so many seconds
+TAKE_BODY: Final = "jjq.take_body"  # … gives the rest of its body to a thread
+REPLY_DIRECTLY: Final = "jjq.reply_directly"  # … and the body of its reply
 JSON: Final = "application/json"
 _SINGLE: Final = frozenset(
     {b"authorization", b"content-type", b"content-length", b"content-encoding", b"idempotency-key",
@@ -215,12 +219,26 @@ class Request:
             self._place.leave()
             self._place = None
 
-    async def pieces(self, most: int, step: int) -> AsyncIterator[bytes]:
-        """The body in pieces of about `step` bytes. Also what came before the client hung up: `ClientGone` then."""
+    async def pieces(self, most: int, step: int, at: int = 0) -> AsyncGenerator[bytes]:
+        """The body in pieces of about `step` bytes. Also what came before the client hung up: `ClientGone` then.
+
+        Of a large body a thread receives the rest, in whole parts of the object in which the body begins at `at`.
+        """
         self._check_length(most)
         parts: list[bytes] = []
         size, more, gone = 0, True, False
         while more:
+            if self.received_bytes and (body := self._taken_body()) is not None:
+                if parts:
+                    yield b"".join(parts)
+                    parts, size = [], 0
+                async with aclosing(body.pieces(PART_BYTES, at + self.received_bytes)) as found:
+                    async for piece in found:
+                        self.received_bytes += len(piece)
+                        self.backend.memory.used(len(piece))
+                        yield piece
+                gone = not body.is_whole
+                break
             message = await self._receive()
             gone = message["type"] == "http.disconnect"
             more = not gone and message.get("more_body", False)
@@ -237,6 +255,15 @@ class Request:
         self._whole = True
         if gone:
             raise ClientGone
+
+    def _taken_body(self) -> TakenBody | None:
+        take = (self.scope.get("state") or {}).get(TAKE_BODY)
+        return None if take is None else cast("TakenBody | None", take(self.scope))
+
+    def reply_directly(self) -> DirectReply | None:
+        """The way for a reply past the event loop, where the server of the application has one."""
+        reply = (self.scope.get("state") or {}).get(REPLY_DIRECTLY)
+        return None if reply is None else cast("DirectReply | None", reply(self.scope))
 
     def allow_seconds(self, seconds: float) -> None:
         """The body may take so long, where the server of the application lets us say so."""

@@ -15,7 +15,7 @@
     streams          plain pushes and pops over streams: nothing is sent twice
     ordered_pushes   pushes with producer and sequence: in order, sent again until answered
     replay           Read, resumed at the same offset after a broken connection
-    large            large objects: uploads over a stream, downloads resumed where they were
+    large/           large objects: uploads and downloads resumed where they were, their bytes over HTTP
     subscription     Subscribe, resumed in the same way, with confirmations
     queries          SQL: asked of a server, or run here with the tails from a server
     peer_store       the store of another node: the same ways, and pushes passed on unread

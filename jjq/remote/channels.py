@@ -117,6 +117,10 @@ class Lane:
         """Where it leads, if it stands, for those who make one of their own; `left` is called when it ends."""
         return None if self._sockets is None else self._sockets.place(left)
 
+    async def http_place(self, seconds: float) -> SocketPlace | None:
+        """Where the same server listens for HTTP, if it is to be used and can be reached."""
+        return None if self._sockets is None else await self._sockets.http_place(seconds)
+
     async def call(self, method: str, request: bytes, seconds: float) -> bytes:
         """A call with one reply, over the socket if there is one; large requests go over gRPC."""
         socket = self.socket()

@@ -93,6 +93,14 @@ class SocketFinder:
             )
         return socket
 
+    async def http_place(self, seconds: float) -> SocketPlace | None:
+        """Where the server listens for HTTP, as a socket shows that stands; None: it does not, or not for us."""
+        try:
+            await self.wait(seconds)
+        except Unavailable:
+            return None
+        return self._place
+
     async def _try(self) -> None:
         found = False
         try:

@@ -27,7 +27,7 @@ from coldstore.shared.results import BlockInfo, Loss, Popped, QueueInfo, Receipt
 from jjq.limits import CREDIT_BYTES, CREDIT_ELEMENTS, PAGE_ENTRIES, WAIT_SECONDS_MAX
 from jjq.remote.channels import Lane, Link
 from jjq.remote.coalesce import PushJoiner
-from jjq.remote.large import OpenUpload, RemoteLarge
+from jjq.remote.large.verbs import OpenUpload, RemoteLarge
 from jjq.remote.operate.administration import RemoteAdministration
 from jjq.remote.ordered_pushes import OrderedPushes
 from jjq.remote.replay import RemoteReplay
@@ -67,6 +67,7 @@ class RemoteStore(RemoteAdministration, RemoteLarge, PushTarget):
         self._lagging = LaggingSubscribers()
         self._joiner = PushJoiner(self._push_plain)
         self._uploads: dict[str, OpenUpload] = {}
+        self._refused: set[str] = set()
 
     @property
     def link(self) -> Link:
@@ -88,6 +89,8 @@ class RemoteStore(RemoteAdministration, RemoteLarge, PushTarget):
     async def close(self) -> None:
         """Break off all requests and close the connections."""
         self._link.closed = True
+        for upload in list(self._uploads):
+            self._end(upload)
         pipelines, self._pipelines = self._pipelines, {}
         await asyncio.gather(
             self._plain.close(), self._pops.close(), *(pipeline.close() for pipeline in pipelines.values())

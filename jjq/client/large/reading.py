@@ -17,6 +17,7 @@ from typing import Any, Protocol, Self
 
 from coldstore.large.download import damaged
 from coldstore.layout import paths
+from coldstore.objects.local_files import write_at
 from coldstore.shared.attachments import ObjectRef
 from coldstore.shared.errors import DataLoss, InvalidInput, NotFound
 from hotstore.large.port import LargeStore
@@ -61,9 +62,8 @@ class AsyncObjects:
         try:
             with open(part, "wb") as file:  # noqa: ASYNC230, PTH123 - opening is quick
                 async with await self.open(element) as source:
-                    while data := await source.piece():
-                        await asyncio.to_thread(file.write, data)
-                await asyncio.to_thread(_sync, file)
+                    await _write_all(source, file.fileno())
+                await asyncio.to_thread(os.fsync, file.fileno())
             os.replace(part, wanted)  # noqa: PTH105 - quick
         except OSError as error:
             raise InvalidInput(f"cannot write {wanted}: {error.strerror}; choose another place") from None
@@ -225,6 +225,25 @@ class ObjectFile(io.RawIOBase):
             self._portal.submit(self._made.close())
 
 
+async def _write_all(source: AsyncObjectFile, fd: int) -> None:
+    """All pieces to a file; while one is written, the next one is hashed, and the one after that comes."""
+    writing: asyncio.Future[None] | None = None
+    at = 0
+    try:
+        while data := await source.piece():
+            if writing is not None:
+                await writing
+            writing = asyncio.ensure_future(asyncio.to_thread(write_at, fd, memoryview(data), at))
+            at += len(data)
+        if writing is not None:
+            await writing
+    finally:
+        if (
+            writing is not None and not writing.done()
+        ):  # a thread cannot be stopped, and the file is closed next
+            await asyncio.wait([writing])
+
+
 async def _one_ahead(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
     """The same pieces; while one is hashed and used, the next one comes."""
     coming = asyncio.ensure_future(anext(pieces, b""))
@@ -261,11 +280,6 @@ def _place(path: str | os.PathLike[str]) -> tuple[Path, Path]:
 
 def _remove(part: Path) -> None:
     part.unlink(missing_ok=True)
-
-
-def _sync(file: Any) -> None:
-    file.flush()
-    os.fsync(file.fileno())
 
 
 def _nothing() -> None:

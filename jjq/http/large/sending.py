@@ -18,6 +18,7 @@ import asyncio
 import errno
 import mimetypes
 import tempfile
+from contextlib import aclosing
 from functools import partial
 from typing import IO, Any, Final
 
@@ -146,9 +147,10 @@ async def _spool(request: Request, spool: IO[bytes]) -> None:
         spool.write(piece)
 
     most = await _patience(request)
-    async for piece in request.pieces(most, OBJECT_CHUNK_BYTES):
-        await asyncio.to_thread(write, piece)
-        _spend(len(piece))
+    async with aclosing(request.pieces(most, OBJECT_CHUNK_BYTES)) as pieces:
+        async for piece in pieces:
+            await asyncio.to_thread(write, piece)
+            _spend(len(piece))
     await asyncio.to_thread(spool.seek, 0)
 
 
@@ -160,11 +162,12 @@ async def _stream(request: Request, queue: str, ref: ObjectRef) -> None:
         raise _too_large(most)
     state = await large.begin_upload(queue, ref.sha256, ref.size)
     at = 0
-    async for piece in request.pieces(ref.size, OBJECT_CHUNK_BYTES):
-        if not state.done:
-            await large.upload(state.upload, at, piece)
-            _spend(len(piece))
-        at += len(piece)
+    async with aclosing(request.pieces(ref.size, OBJECT_CHUNK_BYTES)) as pieces:
+        async for piece in pieces:
+            if not state.done:
+                await large.upload(state.upload, at, piece)
+                _spend(len(piece))
+            at += len(piece)
     if not state.done:
         await _finish(request, large, state.upload)
 
@@ -200,10 +203,11 @@ async def _add(request: Request) -> Reply:
         raise HttpRefusal(400, "there is no Upload-Offset: say at which byte of the object the body begins")
     large, upload = large_of(request.backend.store), request.params["upload"]
     most = await _patience(request)
-    async for piece in request.pieces(most, OBJECT_CHUNK_BYTES):
-        await large.upload(upload, at, piece)
-        at += len(piece)
-        _spend(len(piece))
+    async with aclosing(request.pieces(most, OBJECT_CHUNK_BYTES, at)) as pieces:
+        async for piece in pieces:
+            await large.upload(upload, at, piece)
+            at += len(piece)
+            _spend(len(piece))
     return document(UploadDocument(upload, at, False))
 
 

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import Any, cast
 
 from coldstore.shared.errors import InvalidInput
+from coldstore.shared.limits import OBJECT_CHUNK_BYTES
 from coldstore.shared.results import UploadState
 from hotstore.large.port import LargeStore, large_of
 from hotstore.port import Store
@@ -67,6 +68,8 @@ async def download_object(store: Store, call: Call) -> None:
     end = request.end if request.HasField("end") else None
     pieces = large_of(store).read_object(request.queue, request.sha256, request.size, request.start, end)
     async with aclosing(cast("Any", pieces)) as found:
-        async for piece in found:
-            await call.write(pb.DownloadObjectResponse(data=piece).SerializeToString())
+        async for part in found:
+            for at in range(0, len(part), OBJECT_CHUNK_BYTES):
+                data = part[at : at + OBJECT_CHUNK_BYTES]
+                await call.write(pb.DownloadObjectResponse(data=data).SerializeToString())
     call.meter.moved(1)

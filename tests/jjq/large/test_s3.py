@@ -1,11 +1,14 @@
-"""Large objects on a real S3 server: lost requests and replies, kill -9; and a node that stops in the middle of one."""
+"""Large objects on S3 servers: lost requests and replies, kill -9, HTTP; and nodes that end in the middle of one."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import http.client
 import io
+import signal
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -26,7 +29,7 @@ from tests.jjq.cluster.members import real_cluster
 from tests.servers.faultproxy import FaultProxy
 from tests.servers.jjq_server import JjqServer
 from tests.servers.s3 import S3Server
-from tests.servers.waiting import wait_until
+from tests.servers.waiting import free_ports, wait_until
 
 DATA = b"a" * PART_BYTES + b"b" * PART_BYTES + b"rest"
 SHA = hashlib.sha256(DATA).hexdigest()
@@ -105,6 +108,70 @@ def test_kill_nine_at_any_step(point: str, tmp_path: Path, seaweed: S3Server) ->
         *_, last = client.replay("q").elements()
         assert (last.offset, last.read()) == (len(before), DATA)
         nothing_is_left(seaweed.objects(prefix))
+
+
+@pytest.mark.parametrize("http", ["127.0.0.1:0", "none"])
+def test_client_and_server_over_moto(tmp_path: Path, moto: S3Server, http: str) -> None:
+    prefix = f"t-{SystemChance().token()}"
+    with start(tmp_path, moto, prefix, JJQ_HTTP_LISTEN=http) as server, jjq.connect(server.address) as client:
+        client.create_queue("q")
+        client.push_file("q", io.BytesIO(DATA))
+        [element] = client.replay("q").elements()
+        assert element.read() == DATA
+        with element.open() as file:
+            assert file.seek(PART_BYTES - 1) == PART_BYTES - 1
+            assert file.read(2) == b"ab"
+        element.save(tmp_path / "copy")
+        assert (tmp_path / "copy").read_bytes() == DATA
+        nothing_is_left(moto.objects(prefix))
+
+
+def test_put_and_get_with_ranges_over_http_on_seaweed(tmp_path: Path, seaweed: S3Server) -> None:
+    prefix, port = f"t-{SystemChance().token()}", free_ports(1)[0]
+
+    def ask(method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
+        web = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        with closing(web):
+            web.request(method, f"/v1/queues/{path}", body, headers)
+            reply = web.getresponse()
+            return reply.status, reply.read()
+
+    with start(tmp_path, seaweed, prefix, JJQ_HTTP_LISTEN=f"127.0.0.1:{port}"):
+        assert ask("PUT", "q")[0] == 200
+        assert ask("PUT", f"q/objects/{SHA}", DATA)[0] == 200
+        assert ask("PUT", f"q/objects/{SHA}", DATA[:-1])[0] == 400
+        named = b'{"sha256": "%b", "size": %d}' % (SHA.encode(), len(DATA))
+        assert ask("POST", "q/references", named, **{"Content-Type": "application/json"})[0] == 200
+        for place in ("q/elements/0/object", f"q/objects/{SHA}?size={len(DATA)}"):
+            assert ask("GET", place) == (200, DATA)
+            assert ask("GET", place, Range=f"bytes={PART_BYTES - 1}-{PART_BYTES}") == (206, b"ab")
+            assert ask("GET", place, Range="bytes=5-") == (206, DATA[5:])
+            assert ask("GET", place, Range=f"bytes={len(DATA)}-")[0] == 416
+        nothing_is_left(seaweed.objects(prefix))
+
+
+def test_kill_nine_in_the_middle_of_an_upload_and_another_node_takes_over(
+    tmp_path: Path, seaweed: S3Server
+) -> None:
+    prefix = f"t-{SystemChance().token()}"
+    place = {"JJQ_S3_ACCESS_KEY": seaweed.access_key, "JJQ_S3_SECRET_KEY": seaweed.secret_key}
+    flags = (
+        "--cold", f"s3://{seaweed.bucket}/{prefix}", "--s3-endpoint", seaweed.endpoint, "--journal", "s3",
+        "--lease-seconds", "2", "--http-listen", "127.0.0.1:0",
+    )  # fmt: skip
+    failing = {"JJQ_FAILPOINTS": "object.part_put:2:kill", **place}
+    a = JjqServer(tmp_path / "a", "--node", "a", *flags, environment=failing)
+    b = JjqServer(tmp_path / "b", "--node", "b", *flags, environment=place)
+    with a:
+        with jjq.connect(a.address) as client:
+            client.create_queue("q")  # while there is nobody else: it is the node that is going to die
+        with b, jjq.connect(f"{a.address},{b.address}", timeout=60.0) as client:
+            receipt = client.push_file("q", io.BytesIO(DATA))
+            assert a.process.wait(20) == -signal.SIGKILL
+            assert (receipt.first_offset, receipt.count) == (0, 1)
+            [element] = client.replay("q").elements()
+            assert element.read() == DATA
+            nothing_is_left(seaweed.objects(prefix))
 
 
 async def test_an_upload_goes_on_at_another_node_from_the_beginning(tmp_path: Path) -> None:
