@@ -6,6 +6,7 @@ import asyncio
 import math
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.groups.peers import PEERS, JjqGroup, WorkPeer
@@ -20,11 +21,7 @@ def network_rows(tasks: int, rounds: int, peers: tuple[type[WorkPeer], ...] = PE
     """jjq, and each peer that is here; the best of so many rounds, by turns."""
     missing = {peer: reason for peer in peers if (reason := peer.missing())}
     here = [peer for peer in peers if peer not in missing]
-    rates: dict[type[WorkPeer], float] = dict.fromkeys(here, 0.0)
-    for _ in range(rounds):
-        for peer in here:
-            with tempfile.TemporaryDirectory(prefix="jjq-bench-") as folder:
-                rates[peer] = max(rates[peer], asyncio.run(_rate(peer(Path(folder)), tasks)))
+    rates = {peer: max(found) for peer, found in network_rates(tasks, rounds, here).items()}
     rows = [at_least(f"{_NAME}: jjq", rates[JjqGroup], "/s", 8_000)]
     for peer in here[1:]:
         rows.append(Row(f"… {peer.title}", rates[peer], "/s"))
@@ -32,6 +29,18 @@ def network_rows(tasks: int, rounds: int, peers: tuple[type[WorkPeer], ...] = PE
         name = f"… jjq against {peer.title}"
         rows.append(at_least(name, times, "×", 1.0) if peer.must_beat else Row(name, times, "×"))
     return rows + [Row(f"… {peer.title}: {reason}", math.nan, "") for peer, reason in missing.items()]
+
+
+def network_rates(
+    tasks: int, rounds: int, peers: Sequence[type[WorkPeer]]
+) -> dict[type[WorkPeer], list[float]]:
+    """Tasks a second of each peer, in so many rounds by turns."""
+    rates: dict[type[WorkPeer], list[float]] = {peer: [] for peer in peers}
+    for _ in range(rounds):
+        for peer in peers:
+            with tempfile.TemporaryDirectory(prefix="jjq-bench-") as folder:
+                rates[peer].append(asyncio.run(_rate(peer(Path(folder)), tasks)))
+    return rates
 
 
 async def _rate(peer: WorkPeer, tasks: int) -> float:

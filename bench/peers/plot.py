@@ -67,9 +67,14 @@ def draw(title: str, panels: dict[str, Any], systems: dict[str, Any], path: Path
     from matplotlib import pyplot as plt
 
     present = [name for name, system in systems.items() if not system["missing"]]
-    lines = -(-len(panels) // COLUMNS)
+    columns = min(COLUMNS, len(panels))
+    lines = -(-len(panels) // columns)
     figure, grid = plt.subplots(
-        lines, COLUMNS, figsize=(12, lines * (0.28 * len(present) + 1.1)), layout="constrained", squeeze=False
+        lines,
+        columns,
+        figsize=(12, lines * (0.28 * len(present) + 1.1)),
+        layout="constrained",
+        squeeze=False,
     )
     places = [axes for line in grid for axes in line]
     for axes, (heading, row) in zip(places, panels.items(), strict=False):

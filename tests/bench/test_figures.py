@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from bench.groups import __main__ as work_chart
+from bench.groups.peers import JjqGroup, RedisGroup
 from bench.peers import report
 from bench.peers.figures import Outcome, Work, compare, ratio, summary
 from bench.peers.plot import plot
@@ -118,3 +120,16 @@ def test_the_files_of_a_run_can_be_read_back(tmp_path: Path, monkeypatch: pytest
     read = json.loads((tmp_path / "peers.json").read_text("utf-8"))
     assert read == found()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["README-table.md", "peers.json", "peers.md"]
+
+
+def test_the_chart_of_work_queues_has_every_round_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rates = {JjqGroup: [7_000.0, 9_000.0, 8_000.0], RedisGroup: [2_000.0]}
+    monkeypatch.setattr(work_chart, "network_rates", lambda tasks, rounds, peers: rates)
+    assert work_chart.main(["--results", str(tmp_path), "--tasks", "5"]) == 0
+    found = json.loads((tmp_path / "work.json").read_text())
+    assert found["tasks"] == 5
+    assert found["rates"] == {JjqGroup.title: rates[JjqGroup], RedisGroup.title: rates[RedisGroup]}
+    assert (tmp_path / "work.png").read_bytes().startswith(b"\x89PNG")
+    assert "jjq: 8,000/s" in capsys.readouterr().out
