@@ -6,7 +6,6 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from coldstore.shared.errors import InvalidInput
 from jjq.limits import PAGE_ENTRIES
 from jjq.remote.operate.operator_calls import M, OperatorCalls
 from jjq.v1 import jjq_pb2 as pb
@@ -24,7 +23,7 @@ class RemoteOperator(OperatorCalls):
         try:
             return await super()._call(method, request, reply)
         except NoSuchMethod:
-            raise InvalidInput(
+            raise NoSuchMethod(
                 "this server is in no cluster, which is what nodes and shards are for: start it with --node NAME, or "
                 "name a server that was; `jjq status` shows this one"
             ) from None

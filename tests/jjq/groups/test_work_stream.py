@@ -159,7 +159,11 @@ async def test_so_many_requests_are_in_flight_and_no_more_are_read(jjq: Served) 
             "split them",
         ),
         ("CompleteTasks", pb.CompleteTasksRequest(), "say which tasks are completed"),
-        ("UpdateGroup", pb.UpdateGroupRequest(group="orders/billing", cleared=["driver"]), "cannot be taken"),
+        (
+            "UpdateGroup",
+            pb.UpdateGroupRequest(group="orders/billing", cleared=["driver"]),
+            "cannot be cleared",
+        ),
         (
             "CreateGroup",
             pb.CreateGroupRequest(queue="orders", name="x", settings=pb.GroupSettings(ttr=float("nan"))),

@@ -369,20 +369,13 @@ with TextQueue({str(path)!r}) as queue:
         assert [len(item.value) for item in queue][:1] == [1]
 
 
-def test_importing_it_is_quick_and_loads_nothing_large() -> None:
-    program = (
-        "import sys, time\nbegan = time.process_time()\nimport jjq.textqueue\n"
-        "print(time.process_time() - began, *sys.modules)"
-    )
-    run = [sys.executable, "-c", program]
-    runs = [
-        subprocess.run(run, check=True, cwd=ROOT, env=clean_environment(), capture_output=True, text=True)
-        for _ in range(3)  # the first one may compile
-    ]
-    loaded = {name.partition(".")[0] for name in runs[0].stdout.split()[1:]}
+def test_importing_it_loads_nothing_large() -> None:
+    """So it is quick: `python -m bench textqueue` wants 30 ms."""
+    run = [sys.executable, "-c", "import sys, jjq.textqueue\nprint(*sys.modules)"]
+    done = subprocess.run(run, check=True, cwd=ROOT, env=clean_environment(), capture_output=True, text=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert loaded.isdisjoint(("pyarrow", "grpc", "google", "duckdb", "numpy", "pandas", "pydantic", "boto3"))
     assert loaded.isdisjoint(
         ("asyncio", "dataclasses", "inspect", "json", "logging", "pathlib", "subprocess")
     )
     assert loaded.isdisjoint(("sharding", "hotstore"))
-    assert min(float(done.stdout.split()[0]) for done in runs) < 0.03
