@@ -18,8 +18,8 @@ from coldstore.shared.clock import Clock
 from coldstore.shared.errors import JjqError, Unavailable
 from coldstore.store import ColdStore
 from hotstore.checkpoint.checkpointer import Checkpointer
-from hotstore.checkpoint.recollection import CheckpointPlace, Recollection
 from hotstore.checkpoint.registry_part import RegistryPart
+from hotstore.checkpoint.restore import CheckpointPlace, CheckpointRestore
 from hotstore.journal.port import Extent, Journal, Poisoned
 from hotstore.journal.witness import Exposed, Testimony, Witness
 from hotstore.large.desk import ObjectDesk
@@ -169,8 +169,8 @@ class Engine:
 
     async def start(self, *, background: bool = True) -> None:
         """Recover, then serve. Without `background` nothing happens on its own: a simulation steps."""
-        recollection = Recollection(self._checkpoints, self._parts)
-        replay = JournalReplay(self.registry, self._clock, recollection)
+        restore = CheckpointRestore(self._checkpoints, self._parts)
+        replay = JournalReplay(self.registry, self._clock, restore)
         await self._runners.load.run(lambda: replay.run(self.journal))
         for damage in self.journal.damage:
             log.error("journal: %s", damage)
@@ -185,12 +185,12 @@ class Engine:
                 if queue.number not in replay.accepted and not queue.state.has_lost_subscribers:
                     queue.suspect(replay.loss_of(queue.name))
             await self.registry.suspect_unknown(replay.loss_of)
-        said = await self._runners.load.run(self._witness.recall) if self._witness is not None else None
+        said = await self._runners.load.run(self._witness.read_last) if self._witness is not None else None
         if said is not None:
             self._use_testimony(said, empty=not replay.batches)
         self.usage.unsealed_bytes = sum(queue.unsealed_bytes for queue in self.registry.queues.values())
         first = self.journal.next_sequence if replay.first_sequence is None else replay.first_sequence
-        self.checkpointer.begin(recollection.recalled, first)
+        self.checkpointer.begin(restore.restored, first)
         self.committer.start(self._poisoned)
         if self._alone and (not self.registry.queues or self.registry.suspects):
             await self.registry.discover()

@@ -15,7 +15,7 @@ from coldstore.shared.clock import Clock
 from coldstore.store import ColdStore
 from hotstore.checkpoint.checkpoint_store import FOLDER, CheckpointStore, DiskCheckpoints
 from hotstore.checkpoint.duckdb_file import DuckDbCodec
-from hotstore.checkpoint.recollection import CheckpointPlace
+from hotstore.checkpoint.restore import CheckpointPlace
 from hotstore.engine import Engine, Runners
 from hotstore.journal import records
 from hotstore.journal.directory_lock import DirectoryLock, lock_directory

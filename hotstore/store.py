@@ -211,7 +211,7 @@ class HotStore(WorkVerbs, LargeVerbs, PushTarget):
         if existing is not None and not dry_run:
             return await self._existing(existing, start, clamp)
         if dry_run:
-            return self._imagined(found, name, start, resolved)
+            return self._dry_run_info(found, name, start, resolved)
         subscriber = self._registry.add_subscriber(found, name, start, clamp, self._clock.now_us())
         subscriber.place(resolved.offset, resolved.offset)
         try:
@@ -243,7 +243,7 @@ class HotStore(WorkVerbs, LargeVerbs, PushTarget):
             f"choose another name"
         )
 
-    def _imagined(self, queue: HotQueue, name: str, start: str, resolved: Resolved) -> SubscriberInfo:
+    def _dry_run_info(self, queue: HotQueue, name: str, start: str, resolved: Resolved) -> SubscriberInfo:
         subscriber = Subscriber(0, name, queue, start, False, self._clock.now_us())
         subscriber.place(resolved.offset, resolved.offset)
         return subscriber.info(resolved)
@@ -289,7 +289,7 @@ class HotStore(WorkVerbs, LargeVerbs, PushTarget):
             start_points.parse(start), self._place(found.queue), clamp=clamp
         )
         if dry_run:
-            return self._imagined(found.queue, found.name, found.start, resolved)
+            return self._dry_run_info(found.queue, found.name, found.start, resolved)
         await self._reading.seek(found, resolved.offset)
         return found.info(resolved)
 

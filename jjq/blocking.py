@@ -39,7 +39,7 @@ from jjq.client.subscription import AsyncSubscription
 from jjq.limits import CALL_SECONDS, PORT
 
 if TYPE_CHECKING:
-    from jjq.client.resumable_pop import PopTurn
+    from jjq.client.resumable_pop import PopAttempt
     from jjq.remote.settings import ClientTls
     from jjq.remote.thread.quick_calls import QuickCalls
 
@@ -54,10 +54,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Producer:
     """Pushes to one queue; any number of threads may use it. Close it, or use it as a context manager."""
 
-    def __init__(self, made: AsyncProducer, runs_on: Portal) -> None:
-        self._made = made
+    def __init__(self, inner: AsyncProducer, runs_on: Portal) -> None:
+        self._inner = inner
         self._portal = runs_on
-        self._batcher = made.batcher
+        self._batcher = inner.batcher
 
     def push(
         self, value: Value, key: Value | None = None, headers: ElementHeaders | None = None
@@ -70,11 +70,11 @@ class Producer:
 
     def flush(self) -> None:
         """Send what was pushed and wait until it is decided; raises the first error since the last flush."""
-        self._portal.run(self._made.flush())
+        self._portal.run(self._inner.flush())
 
     def close(self) -> None:
         """Flush, and take no more. Closing again does nothing."""
-        self._portal.run(self._made.close())
+        self._portal.run(self._inner.close())
 
     def __enter__(self) -> Self:
         return self
@@ -92,10 +92,10 @@ class Producer:
 class Subscription:
     """Iterate over it for elements, or over `batches()` for Arrow. For one thread at a time."""
 
-    def __init__(self, made: AsyncSubscription, runs_on: Portal) -> None:
-        self._made = made
+    def __init__(self, inner: AsyncSubscription, runs_on: Portal) -> None:
+        self._inner = inner
         self._portal = runs_on
-        self._cursor = made.cursor
+        self._cursor = inner.cursor
         self._open = True
 
     def __iter__(self) -> Self:
@@ -103,7 +103,7 @@ class Subscription:
 
     def __next__(self) -> Element:
         while (element := self._cursor.give()) is None:
-            self._portal.run(self._made.turn())
+            self._portal.run(self._inner.turn())
         return element
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -113,22 +113,22 @@ class Subscription:
 
     def next_batch(self) -> pa.RecordBatch:
         """The rest of the present batch, or the next one."""
-        return self._portal.run(self._made.next_batch())
+        return self._portal.run(self._inner.next_batch())
 
     def confirm(self) -> None:
         """All elements given so far were handled: returns when that is durable."""
-        self._portal.run(self._made.confirm())
+        self._portal.run(self._inner.confirm())
 
     def close(self) -> None:
         """End. The element given last is not confirmed by that; `confirm` first if it was handled."""
         self._open = False
-        self._portal.run(self._made.close())
+        self._portal.run(self._inner.close())
 
     def __del__(self) -> None:
         # A loop that was left by `break` has dropped us: what was handled shall not come again.
         if self._open:
             with suppress(Exception):
-                self._portal.submit(self._made.close())
+                self._portal.submit(self._inner.close())
 
     def __enter__(self) -> Self:
         return self
@@ -176,29 +176,29 @@ def _documented_as(verb: Callable[..., Any]) -> Callable[[F], F]:
     return document
 
 
-async def _append(made: client.AsyncClient, push: Push) -> Receipt:
-    return await made._store.append(push)
+async def _append(inner: client.AsyncClient, push: Push) -> Receipt:
+    return await inner._store.append(push)
 
 
-async def _pop(made: client.AsyncClient, subscriber: str, rows: int, wait: float) -> Popped:
-    return await made._pops.pop(subscriber, rows, wait)
+async def _pop(inner: client.AsyncClient, subscriber: str, rows: int, wait: float) -> Popped:
+    return await inner._pops.pop(subscriber, rows, wait)
 
 
-async def _go_on(made: client.AsyncClient, turn: PopTurn, rows: int, wait: float) -> Popped:
-    return await made._pops.go_on(turn, rows, wait)
+async def _resume_pop(inner: client.AsyncClient, attempt: PopAttempt, rows: int, wait: float) -> Popped:
+    return await inner._pops.resume(attempt, rows, wait)
 
 
-async def _peek(made: client.AsyncClient, subscriber: str, rows: int, wait: float) -> Popped:
-    return await made._store.peek(subscriber, rows, wait)
+async def _peek(inner: client.AsyncClient, subscriber: str, rows: int, wait: float) -> Popped:
+    return await inner._store.peek(subscriber, rows, wait)
 
 
 class Client:
     """The verbs of jjq. Close it, or use it as a context manager; at the latest it closes at exit."""
 
-    def __init__(self, made: client.AsyncClient, runs_on: Portal, quick: QuickCalls | None = None) -> None:
-        self._client = made
+    def __init__(self, inner: client.AsyncClient, runs_on: Portal, quick: QuickCalls | None = None) -> None:
+        self._client = inner
         self._portal = runs_on
-        made._use_blocking(runs_on)
+        inner._use_blocking(runs_on)
         self._quick_calls = quick
         runs_on.on_exit(self, self.close)
 
@@ -221,9 +221,9 @@ class Client:
     wakeup = _blocking(client.AsyncClient.wakeup)
     _append = _blocking(_append)
     _pop = _blocking(_pop)
-    _go_on = _blocking(_go_on)
+    _resume_pop = _blocking(_resume_pop)
     _peek = _blocking(_peek)
-    _store_apart = _blocking(client.AsyncClient._stored_apart)
+    _move_large_values = _blocking(client.AsyncClient._with_large_values_moved)
     push_file = _blocking(client.AsyncClient.push_file)
     push_reference = _blocking(client.AsyncClient.push_reference)
     create_group = _blocking(client.AsyncClient.create_group)
@@ -275,7 +275,7 @@ class Client:
         payload = with_options(to_payload(values, keys, headers), options)
         push = make_push(queue, payload, producer, sequence, expected_offset, stage, timeout)
         if isinstance(values, list | tuple) and self._client._has_large_values(push):
-            return self._append(self._store_apart(push))
+            return self._append(self._move_large_values(push))
         quick = self._quick
         receipt = None if quick is None else quick.push(push)
         return self._append(push) if receipt is None else receipt
@@ -292,20 +292,20 @@ class Client:
     def pop_batch(self, subscriber: Sub, max: int = 1_000, wait: float = 0.0) -> pa.RecordBatch:
         name, rows, seconds = subscriber_id(subscriber), whole("max", max), number("wait", wait)
         quick, pops = self._quick, self._client._pops
-        turn = None if quick is None else pops.begin(name)
-        if quick is None or turn is None:
+        attempt = None if quick is None else pops.begin(name)
+        if quick is None or attempt is None:
             return self._pop(name, rows, seconds).batch
         try:
             popped = quick.pop(name, rows, seconds)
         except Unavailable:
-            turn.place.unsure = True  # the next attempt asks for the same elements
+            attempt.place.unsure = True  # the next attempt asks for the same elements
             popped = None
         except BaseException as error:
-            pops.failed(turn, error)
+            pops.failed(attempt, error)
             raise
         if popped is None:
-            return self._go_on(turn, rows, seconds).batch
-        pops.done(turn, popped)
+            return self._resume_pop(attempt, rows, seconds).batch
+        pops.done(attempt, popped)
         return popped.batch
 
     @_documented_as(client.AsyncClient.peek_batch)
@@ -343,7 +343,7 @@ class Client:
         self.close()
 
 
-async def _made(opening: aio.Opening) -> client.AsyncClient:
+async def _open_client(opening: aio.Opening) -> client.AsyncClient:
     return await opening
 
 
@@ -362,7 +362,9 @@ def open(
     """
     runs_on = portal()
     return Client(
-        runs_on.run(_made(aio.open(path, cold, s3=s3, settings=settings, object_bytes_min=object_bytes_min))),
+        runs_on.run(
+            _open_client(aio.open(path, cold, s3=s3, settings=settings, object_bytes_min=object_bytes_min))
+        ),
         runs_on,
     )
 
@@ -389,7 +391,7 @@ def connect(
     opening = aio.connect(
         servers, timeout=timeout, tls=tls, key=key, transport=transport, object_bytes_min=object_bytes_min
     )
-    made = runs_on.run(_made(opening))
+    inner = runs_on.run(_open_client(opening))
     from jjq.remote.thread.quick_calls import quick_calls
 
-    return Client(made, runs_on, quick_calls(made._store, runs_on.later, SystemChance()))
+    return Client(inner, runs_on, quick_calls(inner._store, runs_on.later, SystemChance()))

@@ -167,7 +167,7 @@ def claim(objects: ObjectStore, holder: Holder, clock: Clock, chance: Chance) ->
     return held
 
 
-def _nodes(objects: ObjectStore, here: Holder) -> list[str]:
+def _nodes(objects: ObjectStore, own: Holder) -> list[str]:
     """Some of the nodes that have queues in this store, or journals."""
     names = []
     for info in objects.list(paths.TENURES):
@@ -175,7 +175,7 @@ def _nodes(objects: ObjectStore, here: Holder) -> list[str]:
         found = None if node is None else tenure.read(objects, node)
         if found is None or (found.tenure.state == "settled" and not found.tenure.orphans):
             continue
-        if found.tenure.holder is None or found.tenure.holder.is_same_store(here):
+        if found.tenure.holder is None or found.tenure.holder.is_same_store(own):
             names.append(found.tenure.node)
         if len(names) == _SHOWN:
             break

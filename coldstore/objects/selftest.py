@@ -23,7 +23,7 @@ def self_test(objects: ObjectStore, chance: Chance) -> None:
     """Return if conditional writes hold, else raise `InvalidInput` that says which do not."""
     key = f"selftest/{chance.token()}"
     try:
-        stale = _check_absent(objects, key)
+        stale = _check_put_if_absent(objects, key)
         _check_match(objects, key, stale)
         _check_missing(objects, key)
         _check_races(objects, key)
@@ -45,7 +45,7 @@ def _refused(write: Callable[[], str]) -> bool:
     return False
 
 
-def _check_absent(objects: ObjectStore, key: str) -> str:
+def _check_put_if_absent(objects: ObjectStore, key: str) -> str:
     etag = objects.put_if_absent(key, b"first")
     _demand(objects.get(key).data == b"first", objects, "a new object reads differently")
     again = _refused(lambda: objects.put_if_absent(key, b"second"))

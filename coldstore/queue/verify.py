@@ -5,7 +5,7 @@ nothing. A block whose metadata cannot be read is one defect, not one for every 
 walk goes on with what the next metadata says of itself.
 
 The work is done section by section (sections.py), here one after the other. A job with many processors
-does `plan`, `check`, `join` and `finish` by itself, where it likes; only what sections were found to be
+does `plan`, `check`, `join_sections` and `finish` by itself, where it likes; only what sections were found to be
 travels, and it is small.
 
 **A tail that is cut off is not damage.** A tool that copies a store while a server writes reads one folder
@@ -60,7 +60,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class MergedSections:
     """All sections of a queue together, before the folder of data is compared with them."""
 
     report: Report
@@ -82,7 +82,7 @@ def verify(files: BlockFiles, progress: Progress | None = None) -> Report:
             progress(done, planned.blocks, read)
 
     parts = [check(files, section, tick) for section in planned.sections]
-    return finish(files, join(files, planned, parts))
+    return finish(files, join_sections(files, planned, parts))
 
 
 def unreadable(name: str, loss: DataLoss) -> Report:
@@ -122,7 +122,7 @@ def not_shown(settings: QueueSettings) -> Report | None:
     return Report(settings.name, blocks=0, elements=0, stored_bytes=0, chain="", defects=(), notes=(note,))
 
 
-def join(files: BlockFiles, planned: SectionPlan, parts: Sequence[SectionReport]) -> Joined:
+def join_sections(files: BlockFiles, planned: SectionPlan, parts: Sequence[SectionReport]) -> MergedSections:
     """Put the parts of all sections together, in their order; reads nothing."""
     defects: list[Defect] = list(planned.defects)
     notes: list[str] = list(planned.notes)
@@ -149,7 +149,7 @@ def join(files: BlockFiles, planned: SectionPlan, parts: Sequence[SectionReport]
         notes=tuple(notes),
     )
     claimed = frozenset(key for part in parts for key in part.claimed)
-    return Joined(
+    return MergedSections(
         report, 0 if last_final is None else last_final.next, 0 if tip is None else tip.next, claimed
     )
 
@@ -163,7 +163,7 @@ def _once(defects: Sequence[Defect]) -> tuple[Defect, ...]:
     return tuple(found.values())
 
 
-def finish(files: BlockFiles, joined: Joined) -> Report:
+def finish(files: BlockFiles, joined: MergedSections) -> Report:
     """Look for files in `data/` that no block has, and report everything."""
     report = joined.report
     missing = {defect.block for defect in report.defects if defect.kind == "metadata missing"}

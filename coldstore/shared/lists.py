@@ -36,7 +36,7 @@ _NOTHING: Final = pa.py_buffer(b"")
 def array(items: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """What `pa.array(items, kind)` makes."""
     if "pandas" not in sys.modules and _pandas_is_installed():
-        found = _made(items, kind)
+        found = _build_array(items, kind)
         if found is not None:
             return found
     return pa.array(items, kind)
@@ -82,7 +82,7 @@ def _pandas_is_installed() -> bool:
         return False
 
 
-def _made(items: Sequence[Any], kind: pa.DataType) -> pa.Array | None:
+def _build_array(items: Sequence[Any], kind: pa.DataType) -> pa.Array | None:
     """None for what is not usual, sound or not: pyarrow judges it."""
     if pa.types.is_binary(kind) or pa.types.is_string(kind):
         return _texts(items, kind)
@@ -104,8 +104,8 @@ def _texts(items: Sequence[Any], kind: pa.DataType) -> pa.Array | None:
         if not types <= _PLAIN or (pa.types.is_string(kind) and not types <= {str, _NONE}):
             return None
         if _NONE in types:
-            validity = _there(items)
-        items = [_plain(item) for item in items]
+            validity = _validity(items)
+        items = [_as_bytes(item) for item in items]
     elif pa.types.is_string(kind):
         return None  # pyarrow sees whether they are UTF-8
     count = len(items)
@@ -117,7 +117,7 @@ def _texts(items: Sequence[Any], kind: pa.DataType) -> pa.Array | None:
     return pa.Array.from_buffers(kind, count, buffers)
 
 
-def _plain(item: Any) -> bytes:
+def _as_bytes(item: Any) -> bytes:
     if type(item) is bytes:
         return item
     if item is None:
@@ -132,14 +132,14 @@ def _maps(items: Sequence[Any], kind: pa.MapType) -> pa.Array | None:
     pairs = [pair for item in items if item is not None for pair in item]
     if not all(type(pair) is tuple and len(pair) == 2 and pair[0] is not None for pair in pairs):
         return None
-    names = _made([name for name, _ in pairs], kind.key_type)
-    values = _made([value for _, value in pairs], kind.item_type)
+    names = _build_array([name for name, _ in pairs], kind.key_type)
+    values = _build_array([value for _, value in pairs], kind.item_type)
     if names is None or values is None or (values.null_count and not kind.item_field.nullable):
         return None
     offsets = np.zeros(len(items) + 1, dtype=np.int32)
     np.cumsum([0 if item is None else len(item) for item in items], out=offsets[1:])
     entries = pa.StructArray.from_arrays([names, values], fields=[kind.key_field, kind.item_field])
-    buffers = [_there(items) if None in items else None, pa.py_buffer(offsets)]
+    buffers = [_validity(items) if None in items else None, pa.py_buffer(offsets)]
     return pa.Array.from_buffers(kind, len(items), buffers, children=[entries])
 
 
@@ -154,11 +154,11 @@ def _numbers(items: Sequence[Any], kind: pa.DataType) -> pa.Array | None:
     numbers = [item or 0 for item in items]
     if numbers and not (limits.min <= min(numbers) and max(numbers) <= limits.max):
         return None
-    validity = _there(items) if _NONE in types else None
+    validity = _validity(items) if _NONE in types else None
     return pa.Array.from_buffers(kind, len(items), [validity, pa.py_buffer(np.array(numbers, dtype=width))])
 
 
-def _there(items: Sequence[Any]) -> pa.Buffer:
+def _validity(items: Sequence[Any]) -> pa.Buffer:
     """A bit for each item that is not None."""
     return _bits([item is not None for item in items])
 

@@ -5,7 +5,7 @@
     duckdb_file     tables in a DuckDB file, and back
     checkpoint_store  where checkpoints are kept, under which names; the store on a disk
     checkpointer    when one is written, how, and how far the journal may be trimmed
-    recollection    a start finds the newest sound one, and puts the others aside
+    restore         a start finds the newest sound one, and puts the others aside
     salvage         what damaged ones still tell of subscribers, if none is sound
 
 Changed rows enter from the registry; at a start tables leave to it, before the journal is replayed.

@@ -28,7 +28,7 @@ from coldstore.shared.errors import Exhausted, JjqError, Unavailable
 from hotstore.checkpoint.checkpoint_store import CheckpointName, digest_of, digest_of_file, fresh_file
 from hotstore.checkpoint.duckdb_file import CheckpointHead
 from hotstore.checkpoint.part import CheckpointImage, CheckpointPart, TableChange
-from hotstore.checkpoint.recollection import CheckpointPlace, Recalled
+from hotstore.checkpoint.restore import CheckpointPlace, RestoredCheckpoint
 from hotstore.journal import records
 from hotstore.journal.port import Journal
 from hotstore.limits import CHECKPOINTS_KEPT
@@ -96,15 +96,15 @@ class Checkpointer:
         """The journal before it has no state that is not in both checkpoints."""
         return self._kept[0].sequence if len(self._kept) == CHECKPOINTS_KEPT else self._floor
 
-    def begin(self, recalled: Recalled | None, first_sequence: int) -> None:
+    def begin(self, restored: RestoredCheckpoint | None, first_sequence: int) -> None:
         """After a start, which replayed the journal from `first_sequence` on."""
-        if recalled is None:
+        if restored is None:
             self._begin = self._floor = first_sequence
         else:
-            self._begin = recalled.head.begin
-            self._kept = list(recalled.kept)[-CHECKPOINTS_KEPT:]
+            self._begin = restored.head.begin
+            self._kept = list(restored.kept)[-CHECKPOINTS_KEPT:]
             self._floor = self._kept[0].sequence
-            self._image = CheckpointImage(self._image.forms, recalled.tables)
+            self._image = CheckpointImage(self._image.forms, restored.tables)
         self._next = self._clock.monotonic() + self._store.every_seconds
 
     def due(self) -> bool:

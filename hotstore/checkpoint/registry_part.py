@@ -151,7 +151,7 @@ class RegistryPart:
         registry = self._registry
         for row in _rows(tables["queues"]):
             _restore_queue(registry, row)
-        _restore_subscribers(registry, _rows(_joined(tables["subscriptions"], tables["positions"])))
+        _restore_subscribers(registry, _rows(_join_tables(tables["subscriptions"], tables["positions"])))
         for number, name, receipts in _producers(tables["producers"]):
             queue = registry.by_number.get(number)
             if queue is not None:
@@ -199,7 +199,7 @@ def _restore_subscribers(registry: Registry, rows: Iterable[Sequence[Any]]) -> N
             registry.enter(subscriber)
 
 
-def _joined(subscriptions: pa.Table, positions: pa.Table) -> pa.Table:
+def _join_tables(subscriptions: pa.Table, positions: pa.Table) -> pa.Table:
     """Subscriptions joined with their positions."""
     at = pc.index_in(subscriptions["number"], value_set=positions["number"].combine_chunks())
     if at.null_count:
@@ -268,7 +268,9 @@ def _producers(table: pa.Table) -> list[tuple[int, str, list[list[int]]]]:
         return []
     receipts = table.column("receipts").combine_chunks()
     values = receipts.flatten()
-    flat = list(zip(*(lists.numbers(_plain(values.field(at))).tolist() for at in range(4)), strict=True))
+    flat = list(
+        zip(*(lists.numbers(_times_as_numbers(values.field(at))).tolist() for at in range(4)), strict=True)
+    )
     found: list[tuple[int, str, list[list[int]]]] = []
     at = 0
     sizes = [0 if each is None else each for each in _sizes(receipts)]
@@ -290,8 +292,10 @@ def _table(form: TableForm, rows: Sequence[Sequence[Any]]) -> pa.Table:
 def _rows(table: pa.Table, names: Iterable[str] | None = None) -> Iterable[Any]:
     """The rows as tuples, times as microseconds."""
     wanted = table.select(list(names)) if names is not None else table
-    return zip(*(_plain(column.combine_chunks()).to_pylist() for column in wanted.columns), strict=True)
+    return zip(
+        *(_times_as_numbers(column.combine_chunks()).to_pylist() for column in wanted.columns), strict=True
+    )
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def _times_as_numbers(column: pa.Array) -> pa.Array:
     return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column

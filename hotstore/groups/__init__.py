@@ -3,7 +3,7 @@
     values        what the verbs take and answer: settings, tasks, changes, outcomes, statistics
     port          `WorkStore`: the verbs, whoever answers them
     options       delay, ttl, ttr and priority of single tasks, as headers of their elements
-    settings      checks of what a group is told, and the settings as text for the ledger
+    settings      checks of what callers set, and the settings as text for the ledger
     ledger        one row for each transition, as a tuple and as Arrow columns
     task_set      ids of tasks above the floor
     open_tasks    tasks that were touched and are not done, as columns
@@ -15,7 +15,7 @@
     live_group    the steps that change a group: each is a row of the ledger, folded at once
     changes       ack, nack, release, touch, bury, kick and delete, for batches of tasks
     snapshot      the state as one object, so that a start folds little
-    past          the tasks of a group as they were at a time
+    tasks_at_time the tasks of a group as they were at a time
 
 Elements and time come in as arguments, ledger rows go out. Nothing here waits, reads a clock or knows a store:
 `hotstore.work` does.

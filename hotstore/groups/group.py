@@ -162,7 +162,7 @@ class GroupState:
         floor = first + count
         ahead = self.ahead
         if ahead.count:
-            next_ = ahead.first_absent(floor)
+            next_ = ahead.first_missing(floor)
             if next_ > floor:
                 ahead.discard_run(floor, next_ - floor)
                 floor = next_

@@ -153,7 +153,7 @@ class LiveGroup(TaskOrder):
         if (
             attempt == 1 and not expires and TTL in self.kind.uses
         ):  # nobody took it, but it may have been buried
-            expires = self.birth(self.pushes.of(task, stamp_us), facts)[1]
+            expires = self.ready_times(self.pushes.of(task, stamp_us), facts)[1]
         if expires and expires <= self.now_us:
             self.driver.free(task)
             self.finish(task, events.EXPIRE)

@@ -76,7 +76,7 @@ class TaskOrder:
     ) -> None:
         """Elements from `first` on, which is where the last look ended: when they were pushed, and what they say."""
         settings = self.state.settings
-        self.pushes.see(first, times, shift_us, self.now_us)
+        self.pushes.note_seen(first, times, shift_us, self.now_us)
         self.pushes.forget(self.state.floor)
         plain = not settings.delay and settings.ttl is None
         if plain and facts is None:
@@ -104,7 +104,7 @@ class TaskOrder:
         pushed_us = self.pushes.of(first, stamp_us)
         if facts is not None and self._must_remember(facts) and self.state.is_untouched(first):
             self.facts[first] = facts
-        ready_us, expires_us, lives_us = self.birth(pushed_us, facts or PLAIN)
+        ready_us, expires_us, lives_us = self.ready_times(pushed_us, facts or PLAIN)
         if expires_us:
             self.timers.add(EXPIRE, expires_us, first, count, lives_us)
         if ready_us > self.now_us:
@@ -121,7 +121,7 @@ class TaskOrder:
             return True
         return options.ttl is not None or (options.delay is not None and self.state.settings.ttl is not None)
 
-    def birth(self, pushed_us: int, facts: TaskFacts) -> tuple[int, int, int]:
+    def ready_times(self, pushed_us: int, facts: TaskFacts) -> tuple[int, int, int]:
         """When an untouched task is ready, when its ttl ends (0: never), and the time between push and that end."""
         settings, options = self.state.settings, facts.options
         delay = settings.delay if options.delay is None else options.delay
@@ -177,7 +177,7 @@ class TaskOrder:
             if not expires and not tasks.attempt[slot] and pushed and task in pushed:
                 # Buried before anybody took it.
                 pushed_us = min(self.pushes.of(task, pushed[task]), self.now_us)
-                expires = self.birth(pushed_us, facts.get(task, PLAIN))[1]
+                expires = self.ready_times(pushed_us, facts.get(task, PLAIN))[1]
             if expires:
                 self.timers.add(EXPIRE, expires, task, 1, 0)
             if state == TAKEN:

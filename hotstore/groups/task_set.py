@@ -103,7 +103,7 @@ class TaskSet:
             for at, start, end in _parts(first, count)
         )
 
-    def first_absent(self, task: int) -> int:
+    def first_missing(self, task: int) -> int:
         """The first task from `task` on that is not in the set."""
         while True:
             chunk = self._chunks.get(task >> _SHIFT)

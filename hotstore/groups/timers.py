@@ -131,7 +131,7 @@ class PushTimes:
             return stamp_us - shifts[0]
         return stamp_us - shifts[bisect_right(self._firsts, task) - 1]
 
-    def see(self, first: int, stamps: Sequence[int], shift_us: int, now_us: int) -> None:
+    def note_seen(self, first: int, stamps: Sequence[int], shift_us: int, now_us: int) -> None:
         """Elements from `first` on are looked at for the first time; the wall clock is ahead by `shift_us` now.
 
         They were pushed with this shift or with the one before it. Of both, that which makes the later time counts: no

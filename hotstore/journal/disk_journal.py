@@ -205,7 +205,7 @@ class DiskJournal:
     def _check_place(self, writer: SegmentWriter) -> None:
         """Check that our files are still those in the folder: writes to deleted or replaced files would be lost."""
         with self._poisoning("looking for its files"):
-            there = writer.lies_in(self._disk)
+            there = writer.is_linked(self._disk)
         if not there:
             raise self._displaced(writer.header.number)
 

@@ -135,7 +135,7 @@ class SegmentWriter:
     def sync(self) -> None:
         self._file.sync()
 
-    def lies_in(self, disk: Disk) -> bool:
+    def is_linked(self, disk: Disk) -> bool:
         """Whether the name of the segment still leads to the file that is written."""
         return disk.leads_to(name_of(self.header.number, LIVE), self._file)
 

@@ -64,7 +64,7 @@ class Witness:
         self._known: Testimony | None = None
         self._asked = False
 
-    def recall(self) -> Testimony | None:
+    def read_last(self) -> Testimony | None:
         """What an earlier run said of this place; None if nothing was said, or it cannot be read."""
         if not self._asked:
             self._known, self._asked = self._read(), True
@@ -72,7 +72,7 @@ class Witness:
 
     def extent(self) -> Extent | None:
         """The same, as a journal wants to know it."""
-        said = self.recall()
+        said = self.read_last()
         return None if said is None else said.extent
 
     def testify(self, extent: Extent, exposed: Sequence[Exposed], *, closed: bool) -> None:

@@ -15,7 +15,7 @@ from coldstore.layout.queue_settings import QueueSettings
 from coldstore.shared.batch import check_content, payload_schema
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import DataLoss
-from hotstore.checkpoint.recollection import Recollection
+from hotstore.checkpoint.restore import CheckpointRestore
 from hotstore.checkpoint.salvage import Affected
 from hotstore.journal import records
 from hotstore.journal.port import Damage, Journal, JournalBatch, StoredRecord
@@ -24,7 +24,7 @@ from hotstore.queue.holes import RECORDS_LOST
 from hotstore.queue.placeholders import Fill
 from hotstore.queue.registry import Registry
 from hotstore.queue.state import AFFECTED, SUBSCRIBERS_LOST, Phase
-from hotstore.write.producers import EarlierPush
+from hotstore.write.producers import ProducerReceipt
 
 log = logging.getLogger("jjq.hotstore")
 
@@ -34,10 +34,12 @@ _SHOWN: Final = 20  # names in one line
 class JournalReplay:
     """Replays a journal into a registry. Every record is idempotent: the last one about a thing wins."""
 
-    def __init__(self, registry: Registry, clock: Clock, recollection: Recollection | None = None) -> None:
+    def __init__(
+        self, registry: Registry, clock: Clock, checkpoints: CheckpointRestore | None = None
+    ) -> None:
         self._registry = registry
-        self._recollection = recollection
-        self._recalled = False  # whether there is a checkpoint
+        self._checkpoints = checkpoints
+        self._restored = False  # whether there is a checkpoint
         self._from = 0  # state from this sequence on is replayed
         self._begin: int | None = None  # as the journal says: see records.CHECKPOINT
         self._unknown: set[int] = set()  # subscribers that moved, and of which nothing else is known
@@ -54,11 +56,11 @@ class JournalReplay:
     def run(self, journal: Journal) -> None:
         batches = journal.recover()
         first = next(batches, None)  # now the journal knows which one it is
-        recalled = self._recollection.recall(journal.identity) if self._recollection is not None else None
-        self._from, self._recalled = recalled or 0, recalled is not None
+        restored = self._checkpoints.restore(journal.identity) if self._checkpoints is not None else None
+        self._from, self._restored = restored or 0, restored is not None
         for batch in chain(() if first is None else (first,), batches):
             self._apply(batch)
-        self._judge_state(journal, recalled)
+        self._judge_state(journal, restored)
         self._settle_twins()
         for queue in list(self._registry.by_number.values()):
             if queue.state.phase is Phase.ARRIVING:
@@ -69,29 +71,29 @@ class JournalReplay:
         for number, pushes in self._early.items():  # of a queue that left, or whose row is lost
             self._registry.nameless[number] = min(sequence for _, sequence in pushes)
 
-    def _judge_state(self, journal: Journal, recalled: int | None) -> None:
+    def _judge_state(self, journal: Journal, restored: int | None) -> None:
         """Whether what came before the journal's first batch is known."""
         first = self.first_sequence
-        if recalled is not None and recalled > journal.next_sequence:
+        if restored is not None and restored > journal.next_sequence:
             raise DataLoss(
-                f"the checkpoint goes on at {recalled} of the journal, which ends before {journal.next_sequence}: it "
+                f"the checkpoint goes on at {restored} of the journal, which ends before {journal.next_sequence}: it "
                 f"is an older copy, or its end was deleted; put back the journal that belongs to the checkpoint"
             )
-        unusable = self._recollection.unusable if self._recollection is not None else []
+        unusable = self._checkpoints.unusable if self._checkpoints is not None else []
         corrupt = any(damage.kind == "corrupt" for damage in journal.damage)
-        if recalled is not None:  # a damaged journal puts queues in doubt by itself
-            known = first is None or first <= recalled or corrupt
+        if restored is not None:  # a damaged journal puts queues in doubt by itself
+            known = first is None or first <= restored or corrupt
         elif self._begin is not None:
             known = (first or 0) <= self._begin
         else:
             known = not (unusable and corrupt)
         if not known:
-            told = "; ".join(unusable) or (
-                "there is none" if recalled is None else "the one that is left is too old"
+            reasons = "; ".join(unusable) or (
+                "there is none" if restored is None else "the one that is left is too old"
             )
-            self.lost = f"{SUBSCRIBERS_LOST} ({told}), and the journal does not go back far enough"
-            if self._recollection is not None:
-                self._affected = self._recollection.salvage()
+            self.lost = f"{SUBSCRIBERS_LOST} ({reasons}), and the journal does not go back far enough"
+            if self._checkpoints is not None:
+                self._affected = self._checkpoints.salvage()
 
     def _settle_twins(self) -> None:
         """A queue of which a start without a checkpoint knew nothing got a new number. If the checkpoint is put back,
@@ -204,7 +206,7 @@ class JournalReplay:
         if sequence >= self._from:
             self._registry.changes.queues.add(queue)
             for part in push.parts:
-                pushed = EarlierPush(part.sequence, push.first + part.at, part.count, push.timestamp_us)
+                pushed = ProducerReceipt(part.sequence, push.first + part.at, part.count, push.timestamp_us)
                 queue.producers.remember(part.producer, pushed)
         queue.last_us = max(queue.last_us, push.timestamp_us)
         if push.first + push.count <= queue.tail.next:
@@ -279,7 +281,7 @@ class JournalReplay:
             if not cause and self._causes.get(number, "").startswith(SUBSCRIBERS_LOST):
                 self.accepted.add(number)
             self._causes[number] = cause
-            if cause.startswith(SUBSCRIBERS_LOST) and self._recalled:
+            if cause.startswith(SUBSCRIBERS_LOST) and self._restored:
                 continue  # a checkpoint was put back
             if number == 0 and cause:
                 self._registry.suspects[name] = cause

@@ -30,7 +30,7 @@ class Claim:
 
     epoch: int
     state: QueueState = field(default_factory=QueueState)
-    earlier: bool = False  # it was this node's before this run already, so its journal should have named it
+    owned_before: bool = False  # this node had it before this run, so its journal should name it
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class SoleOwner:
     """The only node there is: every queue is its own, and nobody needs to be asked."""
 
     async def claim(self, queue: str) -> Claim:
-        return Claim(0, earlier=True)
+        return Claim(0, owned_before=True)
 
     async def confirm(self, queue: str, epoch: int) -> int:
         return epoch

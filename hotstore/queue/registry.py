@@ -254,8 +254,8 @@ class Registry:
     async def suspect_unknown(self, cause_of: Callable[[str], str] = lambda _: RECORDS_LOST) -> None:
         """State is lost, perhaps with the rows of queues that nothing here names any more."""
         unknown = {*await self._runner.run(self._cold.queue_names)} - self.queues.keys()
-        told = {name for name, cause in self.suspects.items() if cause.startswith(SUBSCRIBERS_LOST)}
-        self.suspects |= {name: cause_of(name) for name in sorted(unknown - told)}
+        reported = {name for name, cause in self.suspects.items() if cause.startswith(SUBSCRIBERS_LOST)}
+        self.suspects |= {name: cause_of(name) for name in sorted(unknown - reported)}
 
     def in_doubt(self) -> list[HotQueue]:
         return [queue for queue in self.queues.values() if queue.state.doubt is not None]
@@ -278,11 +278,11 @@ class Registry:
         """The first journal batch that is kept for elements whose queue is not known yet."""
         return min(self.nameless.values(), default=None) if self.suspects or self.in_doubt() else None
 
-    def _fresh(self, settings: QueueSettings, *, earlier: bool = True) -> HotQueue:
-        """A queue that the journal does not name; `earlier`: it was this node's before this run."""
+    def _fresh(self, settings: QueueSettings, *, owned_before: bool = True) -> HotQueue:
+        """A queue that the journal does not name; `owned_before`: it was this node's before this run."""
         queue = self.add_queue(settings)
         cause = self.suspects.pop(queue.name, None)
-        if earlier:
+        if owned_before:
             self._promise(queue)
             if cause is not None:
                 queue.suspect(cause)
@@ -352,11 +352,13 @@ class Registry:
         return queue
 
     async def _arrived(self, claim: Claim, cold: ColdQueue) -> HotQueue:
-        fresh = self._fresh(cold.settings, earlier=claim.earlier)
+        fresh = self._fresh(cold.settings, owned_before=claim.owned_before)
         fresh.epoch = claim.epoch
         try:
             objects = self._cold.objects
-            state = await self._runner.run(lambda: state_document.recall(objects, cold.settings, claim.state))
+            state = await self._runner.run(
+                lambda: state_document.load_state(objects, cold.settings, claim.state)
+            )
             await arrive(self, self._committer, fresh, state)
         except JjqError:
             self.forget(fresh.number)

@@ -128,7 +128,7 @@ class TaskElements:
                 some.append(tasks[at] - first)
                 at += 1
             found.append(batch.take(lists.array(some, pa.int64())))
-        return _joined(found)
+        return _concat(found)
 
     async def _load(self, task: int, most_bytes: int) -> pa.RecordBatch:
         while True:
@@ -161,7 +161,7 @@ class TaskElements:
                         return self._cut(found, runs, at, first)
                 found.append(batch)
                 first += batch.num_rows
-        return FetchedTasks(_joined(found), list(runs), [])
+        return FetchedTasks(_concat(found), list(runs), [])
 
     def _cut(
         self, found: list[pa.RecordBatch], runs: Sequence[TaskRun], at: int, first: int
@@ -171,7 +171,7 @@ class TaskElements:
             return None
         begin, count = runs[at]
         taken = [*runs[:at], *([(begin, first - begin)] if first > begin else [])]
-        return FetchedTasks(_joined(found), taken, [(first, begin + count - first), *runs[at + 1 :]])
+        return FetchedTasks(_concat(found), taken, [(first, begin + count - first), *runs[at + 1 :]])
 
     async def fetch(self, runs: Sequence[TaskRun]) -> FetchedTasks:
         """As above; what is not in memory is loaded. If blocks are dropped as quickly, fewer come."""
@@ -189,7 +189,7 @@ class TaskElements:
         head = (first, batch.num_rows)
         if rest is None:
             return FetchedTasks(batch, [head], more)
-        return FetchedTasks(_joined([batch, rest.batch]), [head, *rest.runs], rest.left)
+        return FetchedTasks(_concat([batch, rest.batch]), [head, *rest.runs], rest.left)
 
     def pushed_us(self, task: int) -> int:
         """When a task was pushed; if its element is not in memory, when the first one of its block was."""
@@ -199,7 +199,7 @@ class TaskElements:
         return lists.no_rows(schema(self._queue.content))
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _concat(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 

@@ -91,7 +91,7 @@ def _info(group: WorkGroup, live: LiveGroup, element: Element) -> TaskInfo:
         attempt, priority, until = tasks.attempt[slot], tasks.priority[slot], tasks.until[slot]
         reason = tasks.reasons.get(slot, "")
     elif state == "delayed":
-        until = live.birth(live.pushes.of(task, pushed_us), facts)[0]
+        until = live.ready_times(live.pushes.of(task, pushed_us), facts)[0]
     return TaskInfo(
         id=task,
         state=cast("TaskState", state),

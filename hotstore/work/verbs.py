@@ -26,8 +26,8 @@ from hotstore.groups.changes import TaskChanges, check_change, kick_oldest, purg
 from hotstore.groups.drivers import DELAY
 from hotstore.groups.ledger import LedgerRow
 from hotstore.groups.open_tasks import TAKEN
-from hotstore.groups.past import first_untouched, put_to_sleep, tasks_at_time
 from hotstore.groups.settings import Definition, change_settings, check_group_settings, definition_text
+from hotstore.groups.tasks_at_time import first_untouched, put_to_sleep, tasks_at_time
 from hotstore.groups.values import (
     TASK_STATES,
     GroupInfo,

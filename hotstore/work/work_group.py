@@ -336,7 +336,7 @@ class WorkGroup:
         state = live.state
         ready = list(state.open.of_state(READY))
         if state.untouched(live.end) > live.sleeping.count:
-            ready.append(live.sleeping.first_absent(state.floor))
+            ready.append(live.sleeping.first_missing(state.floor))
         if not ready:
             return 0.0
         oldest = min(ready)

@@ -218,12 +218,12 @@ class Committer:
         elif not records:  # a group of rejections alone rests on what is synced already
             self._settle(group)
         elif group.bytes <= _SMALL_BYTES and self._pace.quick and not notify:
-            self._commit_here(group, records)
+            self._commit_inline(group, records)
         else:
             written = group.written if notify else None
             self._run(lambda: self._write(group, records, written), lambda _, error: self._end(group, error))
 
-    def _commit_here(self, group: Group, records: list[Record]) -> None:
+    def _commit_inline(self, group: Group, records: list[Record]) -> None:
         """On the event loop, by the shortest way: this is what a single push waits for."""
         self._busy = True
         try:

@@ -17,7 +17,7 @@ from coldstore.shared.push import Push
 from hotstore.groups.options import check_options
 from hotstore.journal.records import MESSAGE_BYTES
 from hotstore.port import STAGES, Receipt, Stage
-from hotstore.write.producers import EarlierPush, check_identity
+from hotstore.write.producers import ProducerReceipt, check_identity
 
 SMALL_BYTES: Final = 16 * KIB  # payloads below are gathered into one record; copying larger ones costs more
 _BYTES_SCHEMA: Final = payload_schema("bytes")
@@ -78,7 +78,7 @@ class PushEntry:
         self.first = -1
         self.timestamp_us = 0
         self.error: Exception | None = None  # why nothing is written for it
-        self.twin: EarlierPush | None = None  # the same push, made before
+        self.twin: ProducerReceipt | None = None  # the same push, made before
         self.on_settled: Callable[[int], None] | None = None  # gives the admitted bytes back
         self.receipt: Receipt | None = None  # the answer; most single pushes have it before anybody waits
         self._refusal: Exception | None = None
@@ -170,10 +170,10 @@ def check_push(queue: PushQueue, push: Push) -> PushEntry:
         raise InvalidInput(f"stage {stage!r} is not known: use one of {', '.join(STAGES)}")
     if producer is not None or sequence is not None:
         check_identity(producer, sequence)
-    lone = None if push.objects else _only_element(payload, queue.content)
-    value = _value_of(lone)
+    single = None if push.objects else _only_element(payload, queue.content)
+    value = _value_of(single)
     is_checked = value is not None or (
-        lone is not None and payload.get_total_buffer_size() <= ELEMENT_BYTES_MAX
+        single is not None and payload.get_total_buffer_size() <= ELEMENT_BYTES_MAX
     )
     if not is_checked:
         if queue.content == "ledger":

@@ -23,7 +23,7 @@ from jjq.wire.batches import opened, queue_of
 from jjq.wire.batches import request as parse
 from jjq.wire.groups.task_messages import split_completion
 from jjq.wire.pushes import split_pushes
-from jjq.wire.results import pops
+from jjq.wire.results import split_pops
 from jjq.wire.services import PEER, PEER_OPERATOR, READING
 
 # By method; `admin` where none is named. With "*" the right must be one for all queues.
@@ -114,7 +114,7 @@ class CallAccess:
         if self._method == "CreateSubscriber" and parse(pb.CreateSubscriberRequest, raw).dry_run:
             rights = "pop|read"  # it only looks where a starting point leads
         if self._method in _PUSHING:
-            for queue, nbytes in self._pushed(raw):
+            for queue, nbytes in self._pushes_of(raw):
                 self._require(queue, rights)
                 self._ring.check_signature(queue, self._signature, raw)
                 self._ring.check_size(queue, nbytes)
@@ -174,7 +174,7 @@ class CallAccess:
 
     def _queues(self, raw: bytes) -> Iterable[str | None]:
         if self._method == "PopStream":
-            return [queue_part(each.pop.subscriber) for each in pops(raw)]
+            return [queue_part(each.pop.subscriber) for each in split_pops(raw)]
         if self._method == "CompleteTasks":
             return [queue_part(split_completion(raw)[0].group)]
         if self._method == "ChangeTasks":
@@ -192,7 +192,7 @@ class CallAccess:
             return [None]
         return [queue_of(parse(kind, raw)) or None]
 
-    def _pushed(self, raw: bytes) -> Iterator[tuple[str, int]]:
+    def _pushes_of(self, raw: bytes) -> Iterator[tuple[str, int]]:
         """The queue of each push, and its size."""
         for span in split_pushes(raw):
             request, _ = opened(pb.PushRequest, *span)

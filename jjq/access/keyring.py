@@ -68,7 +68,7 @@ class Keyring:
             self._take(await asyncio.to_thread(document.ensure_peer, self._objects, secret))
         else:
             await self.refresh()
-        self._task = asyncio.create_task(self._look_now_and_then(), name="jjq-keys")
+        self._task = asyncio.create_task(self._look_periodically(), name="jjq-keys")
 
     async def close(self) -> None:
         if self._task is not None:
@@ -224,7 +224,7 @@ class Keyring:
                     if not watched.busy:
                         watched.end()
 
-    async def _look_now_and_then(self) -> None:
+    async def _look_periodically(self) -> None:
         while True:
             await asyncio.sleep(KEYS_SECONDS)
             try:

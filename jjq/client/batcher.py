@@ -182,7 +182,7 @@ class Batcher:
             if batch is None or self._is_full(batch, size):
                 batch = self._begin()
             index = len(batch.values)
-            batch.values.append(value if type(value) is bytes else _plain(value))
+            batch.values.append(value if type(value) is bytes else _copy_of(value))
             batch.bytes += size
             self._bytes = held
             if labelled:
@@ -244,12 +244,12 @@ class Batcher:
             batch.done = True
             self._bytes -= batch.bytes
             batch.values, batch.keys, batch.headers = [], [], []
-            told, batch.on_done = batch.on_done, []
-            told += self._on_room
+            callbacks, batch.on_done = batch.on_done, []
+            callbacks += self._on_room
             self._on_room = []
             if self._waiting:
                 self._room.notify_all()
-        for tell in told:
+        for tell in callbacks:
             tell()
 
     def when_done(self, batch: ProducerBatch, tell: Callable[[], object]) -> bool:
@@ -284,7 +284,7 @@ def _size(value: Value) -> int:
     raise InvalidInput(f"push bytes or str, not {type(value).__name__}{advice_for(value)}")
 
 
-def _plain(value: Value) -> bytes | str:
+def _copy_of(value: Value) -> bytes | str:
     """A copy of what its owner may change before it is sent."""
     return bytes(value) if isinstance(value, bytearray | memoryview) else value
 

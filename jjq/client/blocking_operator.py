@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 class BlockingOperator:
     """Each verb is the asynchronous one, run by the portal."""
 
-    def __init__(self, made: RemoteOperator, runs_on: Portal) -> None:
-        self._made = made
+    def __init__(self, inner: RemoteOperator, runs_on: Portal) -> None:
+        self._inner = inner
         self._portal = runs_on
 
     def nodes(self) -> list[NodeState]:
-        return self._portal.run(self._made.nodes())
+        return self._portal.run(self._inner.nodes())
 
     def drain(self, node: str, *, undo: bool = False) -> NodeState:
-        return self._portal.run(self._made.drain(node, undo=undo))
+        return self._portal.run(self._inner.drain(node, undo=undo))
 
     def take_over(self, node: str, *, accept_loss: bool = False, dry_run: bool = False) -> Takeover:
-        return self._portal.run(self._made.take_over(node, accept_loss=accept_loss, dry_run=dry_run))
+        return self._portal.run(self._inner.take_over(node, accept_loss=accept_loss, dry_run=dry_run))
 
     def shards(self, queue: str = "", node: str = "") -> dict[str, list[Shard]]:
-        return self._portal.run(self._made.shards(queue, node))
+        return self._portal.run(self._inner.shards(queue, node))
 
     def plan(self, leaving: str = "") -> Plan:
-        return self._portal.run(self._made.plan(leaving))
+        return self._portal.run(self._inner.plan(leaving))
 
     def move(self, queue: str, to: str, first: int | None = None) -> Shard:
-        return self._portal.run(self._made.move(queue, to, first))
+        return self._portal.run(self._inner.move(queue, to, first))
 
     def carry_out(self, moves: Sequence[Move], done: Callable[[Move, JjqError | None], None]) -> None:
         """Some at a time; `done` is called for each, with the error if it failed."""
@@ -57,7 +57,7 @@ class BlockingOperator:
                 first = None if move.shard.next is None else move.shard.first
                 async with gate:
                     try:
-                        await self._made.move(move.shard.queue, move.to, first)
+                        await self._inner.move(move.shard.queue, move.to, first)
                     except JjqError as error:
                         done(move, error)
                     else:
@@ -68,24 +68,24 @@ class BlockingOperator:
         self._portal.run(all_of_them())
 
     def split(self, queue: str, parts: int = 0, *, dry_run: bool = False) -> list[Shard]:
-        return self._portal.run(self._made.split(queue, parts, dry_run=dry_run))
+        return self._portal.run(self._inner.split(queue, parts, dry_run=dry_run))
 
 
 class BlockingKeys:
     """The keys of the servers: each verb is the asynchronous one, run by the portal."""
 
-    def __init__(self, made: RemoteKeys, runs_on: Portal) -> None:
-        self._made = made
+    def __init__(self, inner: RemoteKeys, runs_on: Portal) -> None:
+        self._inner = inner
         self._portal = runs_on
 
     def create(self, name: str, scopes: Sequence[str], quota: Quota) -> CreatedKey:
-        return self._portal.run(self._made.create(name, scopes, quota))
+        return self._portal.run(self._inner.create(name, scopes, quota))
 
     def list(self) -> list[KeyInfo]:
-        return self._portal.run(self._made.list())
+        return self._portal.run(self._inner.list())
 
     def revoke(self, number: str) -> None:
-        self._portal.run(self._made.revoke(number))
+        self._portal.run(self._inner.revoke(number))
 
 
 @contextmanager
@@ -99,11 +99,11 @@ def keys(
     async def make() -> RemoteKeys:
         return RemoteKeys(servers, settings)
 
-    made = runs_on.run(make())
+    inner = runs_on.run(make())
     try:
-        yield BlockingKeys(made, runs_on)
+        yield BlockingKeys(inner, runs_on)
     finally:
-        runs_on.run(made.close())
+        runs_on.run(inner.close())
 
 
 @contextmanager
@@ -117,8 +117,8 @@ def operator(
     async def make() -> RemoteOperator:
         return RemoteOperator(servers, settings)
 
-    made = runs_on.run(make())
+    inner = runs_on.run(make())
     try:
-        yield BlockingOperator(made, runs_on)
+        yield BlockingOperator(inner, runs_on)
     finally:
-        runs_on.run(made.close())
+        runs_on.run(inner.close())

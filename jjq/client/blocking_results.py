@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 class Replay:
     """An iterator of record batches; memory holds a few of them at a time."""
 
-    def __init__(self, made: AsyncReplay, runs_on: Portal) -> None:
-        self._made = made
+    def __init__(self, inner: AsyncReplay, runs_on: Portal) -> None:
+        self._inner = inner
         self._portal = runs_on
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> pa.RecordBatch:
-        batch = self._portal.run(self._made.next())
+        batch = self._portal.run(self._inner.next())
         if batch is None:
             raise StopIteration
         return batch
@@ -37,57 +37,57 @@ class Replay:
     def elements(self) -> Iterator[Element]:
         """The same, one element at a time."""
         for batch in self:
-            yield from elements(batch, self._made.source)
+            yield from elements(batch, self._inner.source)
 
     def to_table(self) -> pa.Table:
         """All of it in memory, as one table."""
-        return self._portal.run(self._made.to_table())
+        return self._portal.run(self._inner.to_table())
 
     def to_pandas(self) -> pd.DataFrame:
         """All of it in memory, as a data frame (needs pandas)."""
-        return self._portal.run(self._made.to_pandas())
+        return self._portal.run(self._inner.to_pandas())
 
     def close(self) -> None:
         """End before the end."""
-        self._portal.run(self._made.close())
+        self._portal.run(self._inner.close())
 
 
 class SqlResult:
     """An iterator of record batches: the rows of a query. Close it, or use `with`, to stop a query early."""
 
-    def __init__(self, made: AsyncSqlResult, runs_on: Portal) -> None:
-        self._made = made
+    def __init__(self, inner: AsyncSqlResult, runs_on: Portal) -> None:
+        self._inner = inner
         self._portal = runs_on
 
     @property
     def schema(self) -> pa.Schema:
         """The names and types of the columns; begins the query."""
-        return self._portal.run(self._made.schema())
+        return self._portal.run(self._inner.schema())
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> pa.RecordBatch:
-        batch = self._portal.run(self._made.next())
+        batch = self._portal.run(self._inner.next())
         if batch is None:
             raise StopIteration
         return batch
 
     def to_table(self) -> pa.Table:
         """All rows in memory, as an Arrow table."""
-        return self._portal.run(self._made.to_table())
+        return self._portal.run(self._inner.to_table())
 
     def to_pandas(self) -> pd.DataFrame:
         """All rows in memory, as a data frame (needs pandas)."""
-        return self._portal.run(self._made.to_pandas())
+        return self._portal.run(self._inner.to_pandas())
 
     def to_pylist(self) -> list[dict[str, Any]]:
         """All rows in memory, each as a dict of its columns."""
-        return self._portal.run(self._made.to_pylist())
+        return self._portal.run(self._inner.to_pylist())
 
     def close(self) -> None:
         """End before the end: the query is stopped."""
-        self._portal.run(self._made.close())
+        self._portal.run(self._inner.close())
 
     def __enter__(self) -> Self:
         return self
@@ -101,39 +101,39 @@ class SqlResult:
 class Worker:
     """Handles tasks of a group: `run` it, or use it as a context manager, which works in the background."""
 
-    def __init__(self, made: AsyncWorker, runs_on: Portal) -> None:
-        self._made = made
+    def __init__(self, inner: AsyncWorker, runs_on: Portal) -> None:
+        self._inner = inner
         self._portal = runs_on
 
     @property
     def handled(self) -> int:
         """Tasks whose handler returned, acked."""
-        return self._made.handled
+        return self._inner.handled
 
     @property
     def failed(self) -> int:
         """Tasks whose handler raised, nacked."""
-        return self._made.failed
+        return self._inner.failed
 
     @property
     def lost(self) -> int:
         """Tasks that were handled too late: another worker has them, or will."""
-        return self._made.lost
+        return self._inner.lost
 
     def run(self) -> None:
         """Work until `stop`, or until the process is asked to end by SIGTERM."""
         with calling_at_sigterm(self.stop):
-            self._portal.run(self._made.run())
+            self._portal.run(self._inner.run())
 
     def stop(self) -> None:
         """Take no more; `run` returns when the handlers that run are done and their tasks acked."""
-        self._portal.submit(self._made.stop_soon())
+        self._portal.submit(self._inner.stop_soon())
 
     def __enter__(self) -> Self:
-        self._portal.run(self._made.__aenter__())
+        self._portal.run(self._inner.__aenter__())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._portal.run(self._made.__aexit__(kind, error, trace))
+        self._portal.run(self._inner.__aexit__(kind, error, trace))

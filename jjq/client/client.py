@@ -44,7 +44,7 @@ from jjq.client.local_subscription import Deliveries, LocalDeliveries
 from jjq.client.payload import Headers, Keys, make_push, to_payload
 from jjq.client.producer import AsyncProducer
 from jjq.client.replay import AsyncReplay
-from jjq.client.resumable_pop import Pops
+from jjq.client.resumable_pop import ResumablePops
 from jjq.client.sql_result import AsyncSqlResult
 from jjq.client.subscription import CONFIRM_EVERY_SECONDS, AsyncSubscription
 
@@ -84,7 +84,7 @@ class AsyncClient(GroupClient, QueueAdministration):
         self._on_close = on_close
         self._object_seconds = retry_seconds
         self._object_bytes_min = check_minimum(object_bytes_min)
-        self._pops = Pops(store, self._clock, self._chance, retry_seconds)
+        self._pops = ResumablePops(store, self._clock, self._chance, retry_seconds)
         self._producers: set[AsyncProducer] = set()
         self._subscriptions: dict[AsyncSubscription, str] = {}
         self._local: dict[str, LocalDeliveries] = {}
@@ -220,7 +220,7 @@ class AsyncClient(GroupClient, QueueAdministration):
         )
         push = make_push(queue, payload, producer, sequence, expected_offset, stage, timeout)
         if isinstance(values, list | tuple) and self._has_large_values(push):
-            push = await self._stored_apart(push)
+            push = await self._with_large_values_moved(push)
         return await self._store.append(push)
 
     async def pop(self, subscriber: Sub, max: int = 1, wait: float = 0.0) -> list[Element]:

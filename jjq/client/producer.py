@@ -31,7 +31,7 @@ from coldstore.shared.deadline import within
 from coldstore.shared.errors import Conflict, Exhausted, InvalidInput, JjqError, Unavailable
 from hotstore.port import Receipt, Store
 from jjq.client.batcher import Batcher, Headers, ProducerBatch, ProducerSettings, Value
-from jjq.client.push_future import Pushed, ring, wait_done
+from jjq.client.push_future import Pushed, wait_done, wake_future
 from jjq.limits import BACKOFF_SECONDS, BACKOFF_SECONDS_MAX
 
 _SILENCE_SECONDS = 600.0
@@ -86,7 +86,7 @@ class AsyncProducer:
         """Take one element; waits only while too many bytes are under way. Await the result for its receipt."""
         while (place := self.batcher.add(value, key, headers)) is None:
             room = self._loop.create_future()
-            if self.batcher.when_room(partial(ring, room)):
+            if self.batcher.when_room(partial(wake_future, room)):
                 await room
         return Pushed(self.batcher, *place)
 

@@ -42,11 +42,11 @@ class Pushed:
 async def wait_done(batcher: Batcher, batch: ProducerBatch) -> None:
     """Return when all pushes of the batch are decided."""
     future = asyncio.get_running_loop().create_future()
-    if batcher.when_done(batch, partial(ring, future)):
+    if batcher.when_done(batch, partial(wake_future, future)):
         await future
 
 
-def ring(future: asyncio.Future[None]) -> None:
+def wake_future(future: asyncio.Future[None]) -> None:
     """Wake whoever awaits `future`, if anyone still does."""
     if not future.done():
         future.set_result(None)

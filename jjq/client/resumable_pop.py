@@ -36,7 +36,7 @@ class _Place:
     begun: int = 0
 
 
-class PopTurn(NamedTuple):
+class PopAttempt(NamedTuple):
     """A pop under way."""
 
     subscriber: str
@@ -45,7 +45,7 @@ class PopTurn(NamedTuple):
     alone: bool  # no other one of its subscriber was under way
 
 
-class Pops:
+class ResumablePops:
     """The pops of one client. With `seconds` of 0, as in-process, no reply is ever lost."""
 
     def __init__(self, store: Store, clock: Clock, chance: Chance, seconds: float) -> None:
@@ -71,10 +71,10 @@ class Pops:
             return await self._store.pop(subscriber, rows, wait)
         place = self._places.get(subscriber) or await self._learn(subscriber)
         with self._lock:
-            turn = _enter(subscriber, place)
-        return await self.go_on(turn, rows, wait)
+            attempt = _enter(subscriber, place)
+        return await self.resume(attempt, rows, wait)
 
-    def begin(self, subscriber: str) -> PopTurn | None:
+    def begin(self, subscriber: str) -> PopAttempt | None:
         """For a pop whose first attempt is made by another thread; None: it must be made here."""
         with self._lock:
             place = self._places.get(subscriber)
@@ -82,43 +82,43 @@ class Pops:
                 return None
             return _enter(subscriber, place)
 
-    def done(self, turn: PopTurn, popped: Popped) -> None:
+    def done(self, attempt: PopAttempt, popped: Popped) -> None:
         """That attempt gave this."""
         with self._lock:
-            turn.place.under_way -= 1
-            turn.place.offset, turn.place.unsure = popped.next, False
+            attempt.place.under_way -= 1
+            attempt.place.offset, attempt.place.unsure = popped.next, False
 
-    def failed(self, turn: PopTurn, error: BaseException) -> None:
+    def failed(self, attempt: PopAttempt, error: BaseException) -> None:
         """It failed for good."""
-        place = turn.place
+        place = attempt.place
         in_doubt = isinstance(error, Unavailable) or not isinstance(error, Exception)
         with self._lock:
             place.under_way -= 1
             place.unsure = place.unsure or in_doubt
-            is_lost = in_doubt and (not turn.alone or place.begun != turn.number)
+            is_lost = in_doubt and (not attempt.alone or place.begun != attempt.number)
             if is_lost or isinstance(error, Conflict):
-                self._places.pop(turn.subscriber)
+                self._places.pop(attempt.subscriber)
 
-    async def go_on(self, turn: PopTurn, rows: int, wait: float) -> Popped:
+    async def resume(self, attempt: PopAttempt, rows: int, wait: float) -> Popped:
         """All attempts; or the rest of them, if one was made by another thread and may be made again."""
         try:
-            number = turn.number if turn.alone else -1
-            popped = await self._attempts(turn.subscriber, turn.place, rows, wait, number)
+            number = attempt.number if attempt.alone else -1
+            popped = await self._attempts(attempt.subscriber, attempt.place, rows, wait, number)
         except BaseException as error:
-            self.failed(turn, error)
+            self.failed(attempt, error)
             raise
-        self.done(turn, popped)
+        self.done(attempt, popped)
         return popped
 
-    async def _attempts(self, subscriber: str, place: _Place, rows: int, wait: float, turn: int) -> Popped:
+    async def _attempts(self, subscriber: str, place: _Place, rows: int, wait: float, number: int) -> Popped:
         backoff = Backoff(BACKOFF_SECONDS, BACKOFF_SECONDS_MAX, self._chance)
         deadline = self._clock.monotonic() + self._seconds + wait
         while True:
             try:
-                position = place.offset if place.unsure and turn >= 0 else None
+                position = place.offset if place.unsure and number >= 0 else None
                 return await self._store.pop(subscriber, rows, wait, position=position)
             except Unavailable as error:
-                if place.begun != turn or not error.reached:
+                if place.begun != number or not error.reached:
                     raise
                 place.unsure = True
                 if not await backoff.wait(self._clock, deadline):
@@ -133,7 +133,7 @@ class Pops:
         return place
 
 
-def _enter(subscriber: str, place: _Place) -> PopTurn:
+def _enter(subscriber: str, place: _Place) -> PopAttempt:
     place.under_way += 1
     place.begun += 1
-    return PopTurn(subscriber, place, place.begun, place.under_way == 1)
+    return PopAttempt(subscriber, place, place.begun, place.under_way == 1)

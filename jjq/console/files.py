@@ -56,11 +56,11 @@ def console_files() -> Mapping[str, ConsoleFile]:
             f'"{hashlib.sha256(body).hexdigest()[:32]}"',
             _TYPES[PurePosixPath(name).suffix],
         )
-        for name, body in _joined(dict(_walk(files("jjq.console") / "static", ""))).items()
+        for name, body in _join_scripts(dict(_walk(files("jjq.console") / "static", ""))).items()
     }
 
 
-def _joined(sources: Mapping[str, bytes]) -> dict[str, bytes]:
+def _join_scripts(sources: Mapping[str, bytes]) -> dict[str, bytes]:
     served = {name: body for name, body in sources.items() if name in _PLAIN or name.startswith("vendor/")}
     modules = {
         name: body.decode() for name, body in sources.items() if name.endswith(".js") and name not in served

@@ -23,7 +23,7 @@ from jjq.access.audit import AuditLog
 from jjq.access.keyring import Keyring
 from jjq.limits import HINTS_MAX, OUTGOING_BYTES_MAX
 from jjq.server.incoming import LargeMessages
-from jjq.server.loop_steps import Turns
+from jjq.server.loop_steps import StepScheduler
 from jjq.server.memory import Memory
 from jjq.server.metrics import Metrics
 from jjq.server.open_streams import Streams
@@ -43,7 +43,7 @@ class Backend:
     store: Store
     streams: Streams
     drain: Drain
-    turns: Turns
+    scheduler: StepScheduler
     large: LargeMessages
     outgoing: Outgoing
     memory: Memory
@@ -79,7 +79,7 @@ class Backend:
             store=store,
             streams=Streams(store),
             drain=Drain(),
-            turns=Turns(),
+            scheduler=StepScheduler(),
             large=LargeMessages(),
             outgoing=outgoing,
             memory=Memory(),

@@ -118,10 +118,10 @@ def _responses(route: HttpRoute, known: dict[int, Any]) -> dict[str, Any]:
     done: dict[str, Any] = {"description": "done"}
     if content:
         done["content"] = content
-    told: dict[str, Any] = {MEDIA_TYPE.decode(): {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    media_types: dict[str, Any] = {MEDIA_TYPE.decode(): {"schema": {"$ref": "#/components/schemas/Problem"}}}
     if route.plain_errors:
-        told = {"text/plain": {"schema": {"type": "string"}}, **told}
-    problem = {"description": "refused: the document says why, and what to do", "content": told}
+        media_types = {"text/plain": {"schema": {"type": "string"}}, **media_types}
+    problem = {"description": "refused: the document says why, and what to do", "content": media_types}
     codes = (*_OF_ALL, *(_OF_BODIES if route.body is not None or route.takes else ()))
     if len(route.gives) and route.reply is not None:
         codes = (*codes, "406")

@@ -103,8 +103,8 @@ def describe(error: BaseException, request: str) -> dict[str, Any]:
     answer = next((ANSWERS[kind] for kind in type(error).__mro__ if kind in ANSWERS), _UNFORESEEN)
     if isinstance(error, HttpRefusal):
         kind = _MEANING.get(error.status, InvalidInput)
-        told = Answer(error.status, HTTPStatus(error.status).phrase, ANSWERS[kind].advice)
-        return _fields(told, kind.code, error.message, kind.retriable, request)
+        refusal = Answer(error.status, HTTPStatus(error.status).phrase, ANSWERS[kind].advice)
+        return _fields(refusal, kind.code, error.message, kind.retriable, request)
     if isinstance(error, NoKey):
         answer = Answer(
             401, "No key", "send Authorization: Bearer jjq_<id>_<secret> with a key that is known"

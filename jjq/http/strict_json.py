@@ -41,7 +41,7 @@ class Suspect(NamedTuple):
 
 def suspect_document(text: bytes) -> list[Suspect]:
     """Nothing if the text is certainly one strict JSON value."""
-    return [] if _is_plain(text) else [Suspect(text)]
+    return [] if _is_surely_valid(text) else [Suspect(text)]
 
 
 def suspect_lines(text: bytes, first: int) -> list[Suspect]:
@@ -61,11 +61,11 @@ def suspect_lines(text: bytes, first: int) -> list[Suspect]:
     return [
         Suspect(line, f"line {number}, ", number - 1)
         for number, line in enumerate(text.split(b"\n"), first)
-        if not _is_plain(line)
+        if not _is_surely_valid(line)
     ]
 
 
-def _is_plain(text: bytes) -> bool:
+def _is_surely_valid(text: bytes) -> bool:
     """Whether the text is certainly right; of a few right ones that is not certain here."""
     try:
         value = orjson.loads(text)

@@ -71,9 +71,9 @@ class ClusterMembership:
         me = Node(ownership.node, "", chance.token(), settings.journal, version=installed_version())
         self.nodes = Nodes(objects, me, clock, self._runner, loads.total, settings.nodes)
         self.router = Router(engine.store, ownership, self.nodes, self._peer, clock, traffic)
-        here = NodeOperator(ownership, self.nodes, loads)
-        self.operations = ClusterOperator(here, ownership, self.nodes, self.router, self._operator)
-        self.operator = OperatorVerbs(self.operations, here)
+        local = NodeOperator(ownership, self.nodes, loads)
+        self.operations = ClusterOperator(local, ownership, self.nodes, self.router, self._operator)
+        self.operator = OperatorVerbs(self.operations, local)
 
     def _peer(self, address: str) -> PeerStore:
         settings = RemoteSettings(

@@ -35,7 +35,7 @@ _FRONT_BYTES: Final = 14  # before a message, that picows has for the front of a
 Tell = Callable[[bytes | JjqError], None]
 
 
-class _Asked(NamedTuple):
+class _PendingCall(NamedTuple):
     """A call that has no reply yet."""
 
     tell: Tell
@@ -55,8 +55,8 @@ class ClientSocket(WSListener):
         self.left: Callable[[], None] | None = None  # is called when it is usable no more
         self._transport: WSTransport | None = None
         self._number = 0
-        self._asked: dict[int, _Asked] = {}  # calls that have no reply yet
-        self._heard = 0.0  # when something came
+        self._pending: dict[int, _PendingCall] = {}  # calls that have no reply yet
+        self._last_received = 0.0  # when something came
         self._streams: dict[int, SocketStream] = {}
         self._parts: list[bytes] = []  # of a message in several frames
         self._writable = asyncio.Event()
@@ -83,7 +83,7 @@ class ClientSocket(WSListener):
         loop = asyncio.get_running_loop()
         self._call(number, method, request)
         late = loop.call_later(seconds, self._give_up, number, seconds, loop.time())
-        self._asked[number] = _Asked(tell, late, method not in READING)
+        self._pending[number] = _PendingCall(tell, late, method not in READING)
         return number
 
     def stream(self, method: str) -> SocketStream:
@@ -100,12 +100,12 @@ class ClientSocket(WSListener):
     @property
     def under_way(self) -> int:
         """Calls that have no reply yet."""
-        return len(self._asked)
+        return len(self._pending)
 
     def _next(self) -> int:
         while True:
             self._number = (self._number + 1) % _NUMBERS
-            if self._number not in self._asked and self._number not in self._streams:
+            if self._number not in self._pending and self._number not in self._streams:
                 return self._number
 
     def _call(self, number: int, method: str, request: bytes) -> None:
@@ -126,20 +126,24 @@ class ClientSocket(WSListener):
         if self._transport is not None:
             self._transport.send(_BINARY, head(FrameKind.CANCEL, number))
 
-    def _forget(self, number: int) -> _Asked | None:
+    def _forget(self, number: int) -> _PendingCall | None:
         """The call is over."""
-        asked = self._asked.pop(number, None)
-        if asked is not None:
-            asked.late.cancel()
-        return asked
+        pending = self._pending.pop(number, None)
+        if pending is not None:
+            pending.late.cancel()
+        return pending
 
     def _give_up(self, number: int, seconds: float, sent: float) -> None:
-        asked = self._forget(number)
-        if asked is None:
+        pending = self._forget(number)
+        if pending is None:
             return
         self._cancel(number)
-        asked.tell(asked.unknown(f"no answer within {seconds:g} s"))
-        if self._heard < sent and seconds >= WEBSOCKET_SILENCE_SECONDS and self._transport is not None:
+        pending.tell(pending.unknown(f"no answer within {seconds:g} s"))
+        if (
+            self._last_received < sent
+            and seconds >= WEBSOCKET_SILENCE_SECONDS
+            and self._transport is not None
+        ):
             self.usable = False  # nothing at all has come: nobody is there
             self._transport.disconnect(False)
 
@@ -172,15 +176,15 @@ class ClientSocket(WSListener):
                 self._on_message(whole)
 
     def _on_message(self, data: bytes) -> None:
-        self._heard = asyncio.get_running_loop().time()
+        self._last_received = asyncio.get_running_loop().time()
         kind, number = split_frame(data)
         if kind is FrameKind.REPLY:
-            asked = self._forget(number)
-            if asked is not None:
-                asked.tell(data[HEAD_BYTES:])
-        elif kind is FrameKind.ERROR and number in self._asked:
-            asked = cast("_Asked", self._forget(number))
-            asked.tell(status_message_in(data[HEAD_BYTES:], writes=asked.writes))
+            pending = self._forget(number)
+            if pending is not None:
+                pending.tell(data[HEAD_BYTES:])
+        elif kind is FrameKind.ERROR and number in self._pending:
+            pending = cast("_PendingCall", self._forget(number))
+            pending.tell(status_message_in(data[HEAD_BYTES:], writes=pending.writes))
         elif kind is FrameKind.GOAWAY:
             if self.usable and self._transport is not None:
                 self.usable = False
@@ -198,10 +202,10 @@ class ClientSocket(WSListener):
         self._writable.set()
         if self.left is not None:
             self.left()
-        for number in list(self._asked):
-            asked = self._forget(number)
-            if asked is not None:
-                asked.tell(asked.unknown(_GONE))
+        for number in list(self._pending):
+            pending = self._forget(number)
+            if pending is not None:
+                pending.tell(pending.unknown(_GONE))
         for stream in list(self._streams.values()):
             stream.broke(Unavailable(_GONE))
 

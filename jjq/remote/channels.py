@@ -192,7 +192,7 @@ class Hints:
         self._connect = connect
         self._clock = clock
         self._owners: BoundedDict[str, str] = BoundedDict(HINTS_MAX)  # by queue: reached
-        self._told: BoundedDict[str, str] = BoundedDict(HINTS_MAX)  # by queue: not reached yet
+        self._unreached: BoundedDict[str, str] = BoundedDict(HINTS_MAX)  # by queue: not reached yet
         self._reached: set[str] = set()
         self._trying: dict[str, asyncio.Task[None]] = {}
         self._again: dict[str, float] = {}  # when an address may be tried again
@@ -208,7 +208,7 @@ class Hints:
         if self.reach(owner):
             self._owners[queue] = owner
         else:
-            self._told[queue] = owner
+            self._unreached[queue] = owner
 
     def reach(self, address: str) -> bool:
         """Whether a connection to `address` stands; if not, one is begun, unless that failed just now."""
@@ -227,8 +227,8 @@ class Hints:
             self._reached.add(address)
         finally:
             del self._trying[address]
-            for queue in [queue for queue, owner in self._told.items() if owner == address]:
-                self._told.pop(queue)
+            for queue in [queue for queue, owner in self._unreached.items() if owner == address]:
+                self._unreached.pop(queue)
                 if address in self._reached:
                     self._owners[queue] = address
 

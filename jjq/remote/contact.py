@@ -41,7 +41,7 @@ async def obstacle(target: str, tls: ClientTls | None) -> Obstacle | None:
     try:
         async with asyncio.timeout(CONTACT_SECONDS):
             if tls is None:
-                return await _plain(target, host, port)
+                return await _check_plaintext(target, host, port)
             return await _secure(target, host, port, tls)
     except TimeoutError:
         return None
@@ -62,7 +62,7 @@ def describe(obstacles: list[Obstacle]) -> str:
     return f"{problems}: {', or '.join(dict.fromkeys(each.advice for each in obstacles))}"
 
 
-async def _plain(target: str, host: str, port: int) -> Obstacle | None:
+async def _check_plaintext(target: str, host: str, port: int) -> Obstacle | None:
     if await _greets(host, port, None):
         return None
     anyone = ssl.create_default_context()
@@ -71,9 +71,9 @@ async def _plain(target: str, host: str, port: int) -> Obstacle | None:
         _, writer = await asyncio.open_connection(host, port, ssl=anyone, server_hostname=host)
     except ssl.SSLError as error:
         if error.reason is None or "ALERT" not in error.reason:
-            return _stranger(target)
+            return _not_a_server(target)
     except ConnectionError:
-        return _stranger(target)
+        return _not_a_server(target)
     else:
         writer.transport.abort()
     return Obstacle(
@@ -97,7 +97,7 @@ async def _secure(target: str, host: str, port: int, tls: ClientTls) -> Obstacle
     if await _greets(host, port, None):
         return Obstacle(f"{target} does not speak TLS, and this client does", "leave out the TLS settings")
     if not await _shakes_hands(host, port, context):
-        return _stranger(target)
+        return _not_a_server(target)
     if tls.certificate is None:
         return Obstacle(
             f"{target} wants a certificate of its clients (mTLS), and this client shows none",
@@ -109,7 +109,7 @@ async def _secure(target: str, host: str, port: int, tls: ClientTls) -> Obstacle
     )
 
 
-def _stranger(target: str) -> Obstacle:
+def _not_a_server(target: str) -> Obstacle:
     return Obstacle(
         f"{target} takes connections but does not answer as a jjq server does",
         "correct the address, or try again if the server is starting or stopping",

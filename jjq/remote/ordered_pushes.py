@@ -83,8 +83,8 @@ class OrderedPushes(Policy[OrderedPush]):
         why = next(refused, self._failure)
         if isinstance(why, Exhausted):
             return why
-        told = "those before it were not answered" if why is None else why.message
-        return Unavailable(f"the push could not be sent in time, it was not written: {told}", sent=False)
+        reason = "those before it were not answered" if why is None else why.message
+        return Unavailable(f"the push could not be sent in time, it was not written: {reason}", sent=False)
 
     def _withdraw(self, push: OrderedPush) -> JjqError | None:
         """Give up a push that was certainly not written, and say why; None if it may have been written.

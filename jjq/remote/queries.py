@@ -127,7 +127,7 @@ class QueryDesk:
         self._store = store
         self._clock = clock
         self._chance = chance
-        self._here: dict[tuple[str, S3Settings | None], LocalQueries] = {}  # kept: they know blocks by then
+        self._local: dict[tuple[str, S3Settings | None], LocalQueries] = {}  # kept: they know blocks by then
 
     def choose(self, cold: str | None, s3: S3Settings | None) -> Queries:
         store, clock, chance = self._store, self._clock, self._chance
@@ -135,14 +135,14 @@ class QueryDesk:
             if s3 is not None:
                 raise InvalidInput("s3 says how to reach a cold store: give cold, too")
             return RemoteQueries(store.link, chance, store.settings.timeout_seconds)
-        found = self._here.get((cold, s3))
+        found = self._local.get((cold, s3))
         if found is None:
             cluster = RemoteCluster(",".join(store.link.targets), store.settings, clock, chance)
             found = LocalQueries(partial(open_history, cold, s3, clock, chance), store, cluster)
-            self._here[cold, s3] = found
+            self._local[cold, s3] = found
         return found
 
     def close(self) -> None:
         """Close what queries in this process have kept."""
-        for queries in self._here.values():
+        for queries in self._local.values():
             queries.close()

@@ -30,7 +30,7 @@ class RemoteReplay:
         self._backoff = LinkBackoff(link, chance)
         self._deadline = link.clock.monotonic() + seconds  # of making any progress
         self._next: int | None = None
-        self._told = ""  # who serves what follows
+        self._owner = ""  # who serves what follows
         self._target: str | None = None  # where we went because of that
         self._hops = 0  # since elements came last
 
@@ -51,7 +51,7 @@ class RemoteReplay:
                             break
                     else:
                         return
-                    self._target, self._told, self._hops = self._told, "", self._hops + 1
+                    self._target, self._owner, self._hops = self._owner, "", self._hops + 1
                     continue
                 except (Unavailable, Exhausted) as error:
                     failure: JjqError = error
@@ -61,8 +61,8 @@ class RemoteReplay:
 
     def _is_elsewhere(self, lane: Lane) -> bool:
         """Whether to go on at another server; nodes that contradict each other are not followed for long."""
-        known = self._told not in {"", lane.target} and self._hops < REDIRECTS_MAX
-        return known and self._link.reach(self._told)
+        known = self._owner not in {"", lane.target} and self._hops < REDIRECTS_MAX
+        return known and self._link.reach(self._owner)
 
     async def _received(self, call) -> bytes | None:  # type: ignore[no-untyped-def]
         if self._request.follow:
@@ -75,7 +75,7 @@ class RemoteReplay:
 
     def _take(self, raw: bytes) -> pa.RecordBatch | None:
         message, batch = decode(pb.ReadResponse, raw)
-        self._told = message.owner or self._told
+        self._owner = message.owner or self._owner
         if message.HasField("start_offset"):
             check(self._next in (None, message.start_offset), "the server resumed elsewhere")
             self._next = message.start_offset
@@ -92,7 +92,7 @@ class RemoteReplay:
 
     async def _pause(self, lane: Lane, error: JjqError) -> None:
         self._link.failed(lane)
-        self._target, self._told = None, ""
+        self._target, self._owner = None, ""
         now = self._link.clock.monotonic()
         final = self._backoff.verdict(error, silent=now >= self._deadline)
         pause = self._backoff.pause(error)

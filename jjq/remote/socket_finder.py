@@ -106,9 +106,9 @@ class SocketFinder:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 raw = await self._ask("GetTransports", b"", CONNECT_SECONDS)
-                told = parse(pb.GetTransportsResponse, raw)
-                if told.websocket_port:
-                    await self._connect(told.websocket_port, told.instance)
+                reply = parse(pb.GetTransportsResponse, raw)
+                if reply.websocket_port:
+                    await self._connect(reply.websocket_port, reply.instance)
                     found = True
                 else:  # or not yet: it may be starting
                     self.why = "the server does not listen for HTTP"

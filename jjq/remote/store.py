@@ -62,10 +62,10 @@ class RemoteStore(RemoteAdministration, RemoteLarge, PushTarget):
         self._link = Link(targets, self._settings, clock or SystemClock())
         self._caller = Caller(self._link, self._chance)
         self._pipelines: dict[str, OrderedPushes] = {}
-        self._plain = push_streams(self._link)
-        self._pops = pop_streams(self._link)
+        self._push_streams = push_streams(self._link)
+        self._pop_streams = pop_streams(self._link)
         self._lagging = LaggingSubscribers()
-        self._joiner = PushJoiner(self._push_plain)
+        self._joiner = PushJoiner(self._push_at_once)
         self._uploads: dict[str, OpenUpload] = {}
         self._refused: set[str] = set()
 
@@ -93,7 +93,9 @@ class RemoteStore(RemoteAdministration, RemoteLarge, PushTarget):
             self._end(upload)
         pipelines, self._pipelines = self._pipelines, {}
         await asyncio.gather(
-            self._plain.close(), self._pops.close(), *(pipeline.close() for pipeline in pipelines.values())
+            self._push_streams.close(),
+            self._pop_streams.close(),
+            *(pipeline.close() for pipeline in pipelines.values()),
         )
         await self._link.close()
 
@@ -230,13 +232,13 @@ class RemoteStore(RemoteAdministration, RemoteLarge, PushTarget):
             return await self._push_in_order(push, push.producer, push.sequence)
         return await self._push_once(push)
 
-    async def _push_plain(self, push: Push) -> Receipt:
+    async def _push_at_once(self, push: Push) -> Receipt:
         if push.stage == "cold":  # it may take long: no stream for that
             return await self._push_once(push)
         queue, raw = push.queue, encode_push(push)
 
         async def attempt(lane: Lane, limit: float) -> Receipt:
-            stream = None if lane.socket() is not None else self._plain.find(lane, queue)
+            stream = None if lane.socket() is not None else self._push_streams.find(lane, queue)
             if stream is not None:
                 return await stream.ask(raw, limit)
             return self._received(queue, await self._caller.attempt(lane, "Push", raw, limit))
@@ -301,7 +303,7 @@ class RemoteStore(RemoteAdministration, RemoteLarge, PushTarget):
         queue = queue_of(request)
 
         async def attempt(lane: Lane, limit: float) -> Popped:
-            stream = None if lane.socket() is not None else self._pops.find(lane)
+            stream = None if lane.socket() is not None else self._pop_streams.find(lane)
             if stream is not None:
                 try:
                     return self._taken(queue, *await stream.ask(request, limit))

@@ -100,9 +100,9 @@ class LargeMessages:
         """Not at once: what was received is first counted as what is worked on."""
         if self._line and not self._looks:
             self._looks = True
-            asyncio.get_running_loop().call_soon(self._let_in)
+            asyncio.get_running_loop().call_soon(self._admit_waiting)
 
-    def _let_in(self) -> None:
+    def _admit_waiting(self) -> None:
         self._looks = False
         while self._line:
             who, waiting = next(iter(self._line.items()))
@@ -168,7 +168,7 @@ class Incoming:
         finally:
             sender.reading -= 1
             if sender.line:
-                self._let_in(sender)
+                self._admit_waiting(sender)
         return raw  # type: ignore[no-any-return]
 
     def reading(self, sender: Sender, context: Context) -> Awaitable[Any]:
@@ -185,16 +185,16 @@ class Incoming:
     async def _wait(self, sender: Sender) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         sender.line.append(turn)
-        self._let_in(sender)
+        self._admit_waiting(sender)
         try:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():  # it was let in at the very moment
                 sender.reading -= 1
-                self._let_in(sender)
+                self._admit_waiting(sender)
             raise
 
-    def _let_in(self, sender: Sender) -> None:
+    def _admit_waiting(self, sender: Sender) -> None:
         while sender.line and (sender.line[0].done() or sender.reading < sender.allowed):
             turn = sender.line.popleft()
             if not turn.done():

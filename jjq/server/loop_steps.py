@@ -1,13 +1,12 @@
-"""Long work on the event loop, done a little at a time, in turns.
+"""Long work on the event loop, done a little at a time.
 
-A large message takes a second to decode. A thread would hold the interpreter's lock all the while, and everybody would
-wait; so the work is made of steps of a millisecond (see jjq/wire/friendly.py), and between two steps everybody else is
-served. Those who have long work take turns: however many they are, the loop does one step at a time, and whoever has a
-few steps only does not wait for the end of a thousand.
+A large message takes a second to decode. In a thread, that work would hold the interpreter's lock, and everybody would
+wait. So the work is made of steps of a millisecond (jjq/wire/repeated_elements.py), and the loop serves others between
+two steps. Callers with long work take turns: however many they are, the loop does one step at a time, and a caller with
+few steps does not wait for the end of one with a thousand.
 
-Short work of thousands is long work too: streams that are all ready in the same moment would be served one after
-the other, and a push that came in between would wait for all of them, several times on its way. `Pace` lets one of
-them go on in each round of the loop.
+Short work of thousands is long work too. If thousands of streams are ready in the same moment, a push that comes in
+waits for all of them, several times on its way. `Pace` lets one of them go on in each round of the loop.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from jjq.limits import DECODES_MAX, LARGE_BYTES
-from jjq.wire.friendly import Steps
+from jjq.wire.repeated_elements import Steps
 
 T = TypeVar("T")
 
 
 class Pace:
-    """One of many in each round of the loop. A lone one never waits."""
+    """Lets one of many go on in each round of the loop. A single one never waits."""
 
     def __init__(self) -> None:
         self._line: deque[asyncio.Future[None]] = deque()
@@ -52,8 +51,8 @@ class Pace:
         self._taken = False
 
 
-class Turns:
-    """Lets callers with long work take turns."""
+class StepScheduler:
+    """Runs long work in steps. Callers take turns."""
 
     def __init__(self) -> None:
         self.pace = Pace()  # of streams, whose work is short

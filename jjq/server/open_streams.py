@@ -51,7 +51,7 @@ class Streams:
             older.end(Conflict(f"another stream of subscriber {subscriber} was opened: one at a time"))
         self._open[subscriber] = stream
         if self._watch is None:
-            self._watch = asyncio.create_task(self._look_now_and_then(), name="jjq-watch")
+            self._watch = asyncio.create_task(self._look_periodically(), name="jjq-watch")
 
     def leave(self, subscriber: str, stream: Stream) -> None:
         if self._open.get(subscriber) is stream:
@@ -90,7 +90,7 @@ class Streams:
             elif stream.generation == generation and not confirmed <= now[subscriber] <= stream.confirmed:
                 stream.moved(now[subscriber])
 
-    async def _look_now_and_then(self) -> None:
+    async def _look_periodically(self) -> None:
         while self._open:
             await asyncio.sleep(WATCH_SECONDS)
             try:

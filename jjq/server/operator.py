@@ -18,12 +18,12 @@ Verb = Callable[[bytes], Awaitable[bytes]]
 class OperatorVerbs:
     """`tables` maps the names of services to their methods, coroutines from bytes to bytes."""
 
-    def __init__(self, cluster: Operations, here: Operations) -> None:
+    def __init__(self, cluster: Operations, local: Operations) -> None:
         self.cluster = cluster
-        self._here = here
+        self._local = local
 
     def tables(self) -> dict[str, dict[str, Verb]]:
-        return {OPERATOR: _table(self.cluster), PEER_OPERATOR: _table(self._here)}
+        return {OPERATOR: _table(self.cluster), PEER_OPERATOR: _table(self._local)}
 
 
 def _table(operations: Operations) -> dict[str, Verb]:

@@ -29,7 +29,7 @@ from jjq.server.groups.group_verbs import GroupVerbs
 from jjq.server.groups.work_stream import WorkStream
 from jjq.server.handlers import Guard, Streaming
 from jjq.server.incoming import Incoming
-from jjq.server.loop_steps import Turns
+from jjq.server.loop_steps import StepScheduler
 from jjq.server.memory import Memory
 from jjq.server.metrics import Metrics, MetricsPage
 from jjq.server.open_streams import Streams
@@ -81,7 +81,7 @@ class Server:
         self._clock = clock
         self._log = log
         self._drain = Drain()
-        self._turns = Turns()
+        self._scheduler = StepScheduler()
         self._memory = Memory()
         self._incoming = Incoming()
         self._outgoing = Outgoing(settings.outgoing_bytes_max, clock)
@@ -134,7 +134,7 @@ class Server:
             "store": self._store,
             "streams": self._streams,
             "drain": self._drain,
-            "turns": self._turns,
+            "scheduler": self._scheduler,
             "large": self._incoming.large,
             "outgoing": self._outgoing,
             "memory": self._memory,
@@ -198,24 +198,24 @@ class Server:
         """All methods of jjq.v1.Jjq over `store`."""
 
         def duplex(kind: type[Duplex]) -> Streaming:
-            return lambda call: kind(store, self._drain, self._turns, hint, self._clock, call).run()
+            return lambda call: kind(store, self._drain, self._scheduler, hint, self._clock, call).run()
 
         verbs = Verbs(
             store,
             self._streams,
             self._drain,
-            self._turns,
+            self._scheduler,
             self._outgoing,
             hint,
             self._counter,
             lambda: self.transports,
         )
-        groups = GroupVerbs(store, self._drain, self._turns, self._outgoing, hint, self._counter)
+        groups = GroupVerbs(store, self._drain, self._scheduler, self._outgoing, hint, self._counter)
         table = verbs.table() | groups.table()
         handlers = {name: guard.unary(service, name, verb) for name, verb in table.items()}
         streams: dict[str, Any] = {}
         streams["Read"] = guard.server_stream(
-            service, "Read", lambda call: read(store, self._drain, self._turns, hint, call)
+            service, "Read", lambda call: read(store, self._drain, self._scheduler, hint, call)
         )
         streams["PushStream"] = guard.both_streams(service, "PushStream", duplex(PushStream))
         streams["PopStream"] = guard.both_streams(service, "PopStream", duplex(PopStream))
@@ -230,7 +230,7 @@ class Server:
         streams["Subscribe"] = guard.both_streams(
             service,
             "Subscribe",
-            lambda call: subscribe(store, self._streams, self._drain, self._turns, hint, call),
+            lambda call: subscribe(store, self._streams, self._drain, self._scheduler, hint, call),
         )
         self._grpc.add_registered_method_handlers(service, streams)
         methods = self.methods if service == SERVICE else self.peer_methods

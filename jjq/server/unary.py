@@ -13,18 +13,18 @@ from hotstore.port import Popped, Push, Receipt, Store
 from jjq.access.quotas import SPENDER, new_queue
 from jjq.limits import LARGE_BYTES, WAIT_SECONDS_MAX
 from jjq.server.cluster_port import Clustered, Hint
-from jjq.server.loop_steps import Turns
+from jjq.server.loop_steps import StepScheduler
 from jjq.server.open_streams import Streams
 from jjq.server.outgoing import Outgoing
 from jjq.server.shutdown import Drain
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import arrow_ipc, convert
-from jjq.wire.arrow_field import FriendlySpan, Span
+from jjq.wire.arrow_field import RepeatedElementsSpan, Span
 from jjq.wire.batches import batch_in, encoding, opened, queue_of
 from jjq.wire.batches import request as parse
 from jjq.wire.enums import CONTENT, FORM, STAGE
-from jjq.wire.friendly import decode_small
 from jjq.wire.pages import Page
+from jjq.wire.repeated_elements import decode_small
 
 Verb = Callable[[bytes], Awaitable[bytes]]
 Count = Callable[[int], None]
@@ -63,10 +63,10 @@ async def push(store: Store, request: pb.PushRequest, payload: PushPayload, queu
     return receipt
 
 
-async def decode_push(span: Span, turns: Turns) -> tuple[pb.PushRequest, PushPayload]:
+async def decode_push(span: Span, scheduler: StepScheduler) -> tuple[pb.PushRequest, PushPayload]:
     """A push and its payload."""
     request, batch = open_push(span)
-    return request, await payload_of(batch, turns)
+    return request, await payload_of(batch, scheduler)
 
 
 def open_push(span: Span) -> tuple[pb.PushRequest, Span | None]:
@@ -77,19 +77,19 @@ def open_push(span: Span) -> tuple[pb.PushRequest, Span | None]:
     return request, batch
 
 
-async def payload_of(batch: Span | None, turns: Turns) -> PushPayload:
+async def payload_of(batch: Span | None, scheduler: StepScheduler) -> PushPayload:
     """The payload of a push, which is not optional. Only a large one lets others work meanwhile."""
     if batch is None:
         raise InvalidInput("the push has no batch: send elements or arrow")
-    if not isinstance(batch, FriendlySpan):
+    if not isinstance(batch, RepeatedElementsSpan):
         if batch.size >= LARGE_BYTES:
-            await turns.pace.turn()  # one in each round: it takes some milliseconds
+            await scheduler.pace.turn()  # one in each round: it takes some milliseconds
         return PushPayload(*arrow_ipc.decode(batch))  # has no steps: a tenth quicker by itself
     small = decode_small(batch)
     if small is not None:
         return PushPayload(small, None)
-    async with turns.holding(batch.size):
-        return PushPayload(*await turns.run(batch_in(batch)))
+    async with scheduler.holding(batch.size):
+        return PushPayload(*await scheduler.run(batch_in(batch)))
 
 
 async def pop(store: Store, drain: Drain, request: pb.PopRequest) -> Popped:
@@ -133,7 +133,7 @@ class Verbs:
         store: Store,
         streams: Streams,
         drain: Drain,
-        turns: Turns,
+        scheduler: StepScheduler,
         outgoing: Outgoing,
         hint: Hint,
         count: Callable[[str], Count],
@@ -145,7 +145,7 @@ class Verbs:
         self._hint = hint
         self._streams = streams
         self._drain = drain
-        self._turns = turns
+        self._scheduler = scheduler
         self._outgoing = outgoing
         self._pushed, self._popped, self._peeked = count("Push"), count("Pop"), count("Peek")
 
@@ -171,7 +171,7 @@ class Verbs:
             ("Confirm", pb.ConfirmRequest, self._confirm),
             ("ListBlocks", pb.ListBlocksRequest, self._list_blocks),
         ]
-        table: dict[str, Verb] = {name: self._plain(kind, verb) for name, kind, verb in plain}
+        table: dict[str, Verb] = {name: self._simple_verb(kind, verb) for name, kind, verb in plain}
         return table | {"Push": self._push, "Pop": self._pop, "Peek": self._peek}
 
     # Queues ---------------------------------------------------------------------------------------
@@ -300,14 +300,14 @@ class Verbs:
         request, batch = open_push(Span(raw, 0, len(raw)))
 
         async def append() -> Receipt:  # when the queue has moved
-            payload = await payload_of(batch, self._turns)
+            payload = await payload_of(batch, self._scheduler)
             return await self._store.append(push_value(request, payload, request.queue))
 
         relayed = None
         if self._relay is not None and not request.timeout_seconds:  # one that waits has a time of its own
             relayed = self._relay(request.queue, request.HasField("producer"), raw, append)
         if relayed is None:
-            payload = await payload_of(batch, self._turns)
+            payload = await payload_of(batch, self._scheduler)
             receipt = await push(self._store, request, payload, request.queue)
         else:
             receipt = await relayed
@@ -323,7 +323,7 @@ class Verbs:
         popped = await pop(self._store, self._drain, request)
         self._popped(popped.batch.num_rows)
         reply = pop_reply(request, popped, self._hint)
-        return await self._turns.run(encoding(reply, popped.batch, FORM.word(request.form)))
+        return await self._scheduler.run(encoding(reply, popped.batch, FORM.word(request.form)))
 
     async def _peek(self, raw: bytes) -> bytes:
         request = parse(pb.PeekRequest, raw)
@@ -338,9 +338,9 @@ class Verbs:
         reply = pb.PeekResponse(
             position=popped.position, next=popped.next, owner=self._hint(queue_of(request))
         )
-        return await self._turns.run(encoding(reply, popped.batch, form))
+        return await self._scheduler.run(encoding(reply, popped.batch, form))
 
-    def _plain(self, kind: Any, verb: Callable[[Any], Awaitable[Any]]) -> Verb:
+    def _simple_verb(self, kind: Any, verb: Callable[[Any], Awaitable[Any]]) -> Verb:
         async def call(raw: bytes) -> bytes:
             request = parse(kind, raw)
             reply = await verb(request)

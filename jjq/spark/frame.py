@@ -85,4 +85,4 @@ def _sourced(spark: SparkSession, options: Options, span: OffsetSpan) -> DataFra
     """The same by the data source, whose executors open S3 and servers by themselves."""
     register(spark)
     chosen = replace(options, start=f"offset:{span.start}", end=f"offset:{span.end}")
-    return spark.read.format("jjq").options(**chosen.said()).load()
+    return spark.read.format("jjq").options(**chosen.to_spark()).load()

@@ -101,25 +101,25 @@ class Options:
     @classmethod
     def parse(cls, given: Mapping[str, str], also: Collection[str] = ()) -> Self:
         """The options that Spark hands over; `also` are names that the caller reads by itself."""
-        said = {key.lower().replace("-", "_"): str(value).strip() for key, value in given.items()}
+        to_spark = {key.lower().replace("-", "_"): str(value).strip() for key, value in given.items()}
         known = {*NAMES, *also} | _SPARKS
-        unknown = sorted(key for key in said if key not in known)
+        unknown = sorted(key for key in to_spark if key not in known)
         if unknown:
             raise InvalidInput(f"option {unknown[0][:40]!r} is not known: use {', '.join([*NAMES, *also])}")
-        if not said.get("queue"):
+        if not to_spark.get("queue"):
             raise InvalidInput("option queue is missing: give the name or the id of a queue")
         texts = ("root", "server", "queue", "start", "end", "on_damage", "push_filters")
-        chosen: dict[str, Any] = {name: said[name] for name in texts if said.get(name)}
-        if said.get("columns"):
-            chosen["columns"] = tuple(name.strip() for name in said["columns"].split(","))
+        chosen: dict[str, Any] = {name: to_spark[name] for name in texts if to_spark.get(name)}
+        if to_spark.get("columns"):
+            chosen["columns"] = tuple(name.strip() for name in to_spark["columns"].split(","))
         for name in ("partition_bytes", "timeout"):
-            if said.get(name):
-                chosen[name] = _number(name, said[name])
-        if said.get("times"):
-            chosen["times"] = _times(said["times"])
-        return cls(**chosen, s3=_s3(said), tls=_tls(said))
+            if to_spark.get(name):
+                chosen[name] = _number(name, to_spark[name])
+        if to_spark.get("times"):
+            chosen["times"] = _times(to_spark["times"])
+        return cls(**chosen, s3=_s3(to_spark), tls=_tls(to_spark))
 
-    def said(self) -> dict[str, str]:
+    def to_spark(self) -> dict[str, str]:
         """The same as Spark hands it over."""
         given = {
             "root": self.root,
@@ -151,13 +151,13 @@ def _times(text: str) -> tuple[int, int]:
     return int(since), int(until)
 
 
-def _s3(said: Mapping[str, str]) -> S3Settings:
-    chosen: dict[str, Any] = {name: said[f"s3_{name}"] for name in _S3 if said.get(f"s3_{name}")}
+def _s3(to_spark: Mapping[str, str]) -> S3Settings:
+    chosen: dict[str, Any] = {name: to_spark[f"s3_{name}"] for name in _S3 if to_spark.get(f"s3_{name}")}
     return S3Settings(**chosen)
 
 
-def _tls(said: Mapping[str, str]) -> ClientTls | None:
-    chosen = {name: Path(said[f"tls_{name}"]) for name in _TLS if said.get(f"tls_{name}")}
+def _tls(to_spark: Mapping[str, str]) -> ClientTls | None:
+    chosen = {name: Path(to_spark[f"tls_{name}"]) for name in _TLS if to_spark.get(f"tls_{name}")}
     if not chosen:
         return None
     from jjq.remote.settings import ClientTls  # brings gRPC, which few executors need

@@ -293,11 +293,11 @@ class Execution:
 
     def _is_damage(self, error: Exception, text: str) -> bool:
         read = any(scan.opened for scan in self.scans.values())
-        told = text.lower()
+        message = text.lower()
         outside = isinstance(
             error, duckdb.IOException | duckdb.InvalidInputException | pa.ArrowException | OSError
         )
-        return read and outside and any(sign in told for sign in _DAMAGED)
+        return read and outside and any(sign in message for sign in _DAMAGED)
 
 
 class _Swept(Exception):
@@ -311,7 +311,7 @@ class SystemScan(ds.Dataset):  # type: ignore[misc]
         self._table = table
         self._source = source
         self._failures = failures
-        self._made: pa.Table | None = None
+        self._table_rows: pa.Table | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -328,12 +328,12 @@ class SystemScan(ds.Dataset):  # type: ignore[misc]
         return ds.InMemoryDataset(made).scanner(columns=columns, filter=filter)
 
     def _rows(self, filter: pc.Expression | None) -> pa.Table:
-        if self._made is not None:
-            return self._made
+        if self._table_rows is not None:
+            return self._table_rows
         if self._table.by_queue and filter is not None:
             return self._source.system(self._table.name, self._queues(filter))
-        self._made = self._source.system(self._table.name, None)
-        return self._made
+        self._table_rows = self._source.system(self._table.name, None)
+        return self._table_rows
 
     def _queues(self, filter: pc.Expression) -> list[str]:
         """The queues that a filter does not rule out."""

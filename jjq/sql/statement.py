@@ -160,10 +160,18 @@ def _count(tree: dict[str, Any]) -> str | None:
     wanted = tree.get("select_list") or []
     if _plain_table(tree) is None or tree.get("modifiers") or len(wanted) != 1:
         return None
-    told = wanted[0]
-    if told.get("function_name") != "count_star" or told.get("class") != "FUNCTION" or told.get("filter"):
+    selected = wanted[0]
+    if (
+        selected.get("function_name") != "count_star"
+        or selected.get("class") != "FUNCTION"
+        or selected.get("filter")
+    ):
         return None
-    return None if told.get("arguments") or told.get("distinct") else str(told.get("alias") or "count_star()")
+    return (
+        None
+        if selected.get("arguments") or selected.get("distinct")
+        else str(selected.get("alias") or "count_star()")
+    )
 
 
 def _edge(tree: dict[str, Any]) -> Edge | None:
@@ -237,7 +245,7 @@ def _parse(connection: duckdb.DuckDBPyConnection, text: str) -> str:
 
     Of several attempts, the one that came furthest tells what is wrong.
     """
-    asked, furthest, told = text, -1, InvalidInput("the query cannot be parsed")
+    asked, furthest, failure = text, -1, InvalidInput("the query cannot be parsed")
     for quoted in range(len(_BARE.findall(text.encode())) + 1):
         try:
             connection.extract_statements(text)
@@ -246,14 +254,14 @@ def _parse(connection: duckdb.DuckDBPyConnection, text: str) -> str:
             if furthest < (place or 0) - 2 * quoted or furthest < 0:
                 furthest = max(0, (place or 0) - 2 * quoted)
                 where = "" if place is None else _where(asked, furthest)
-                told = InvalidInput(f"the query cannot be parsed: {_explain(error)}{where}")
+                failure = InvalidInput(f"the query cannot be parsed: {_explain(error)}{where}")
             found = None if place is None else _bare_offset(text, place)
             if found is None:
-                raise told from None
+                raise failure from None
             text = found
         else:
             return text
-    raise told
+    raise failure
 
 
 def _explain(error: duckdb.Error) -> str:

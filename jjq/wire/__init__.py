@@ -3,7 +3,7 @@
     batches         messages with a batch of elements
     arrow_field     an Arrow batch in a message, not copied through protobuf
     arrow_ipc       the fast form: a batch as an Arrow IPC stream; `expanding` checks what grows
-    friendly        the friendly form: elements one by one
+    repeated_elements  the friendly form: elements one by one
     pushes, results several pushes, or several results of pops, in one message
     convert         queues, subscribers, receipts and blocks; `cluster` nodes and shards; `enums` words
     request         requests made of what callers gave

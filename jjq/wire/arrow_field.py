@@ -12,7 +12,7 @@ anyway, two batches in it are noticed: protobuf itself would silently keep the l
 several such messages in them are made and read in results.py.
 
 The friendly form (72 · length · Elements) is cut out as well, so that nothing parses it before its elements
-are counted: two bytes can stand for one, and protobuf takes a hundred for each (friendly.py).
+are counted: two bytes can stand for one, and protobuf takes a hundred for each (repeated_elements.py).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Span(NamedTuple):
         return pa.py_buffer(self.raw).slice(self.begin, self.size)
 
 
-class FriendlySpan(Span):
+class RepeatedElementsSpan(Span):
     """The content of a field `elements`: a batch in the friendly form."""
 
     __slots__ = ()
@@ -99,7 +99,7 @@ def padding(place: int) -> bytes:
 def split(message: bytes, begin: int = 0, end: int | None = None) -> tuple[bytes, Span | None]:
     """The other fields of what is encoded in `message[begin:end]`, and its batch if it has one.
 
-    The batch is an Arrow stream, or a `FriendlySpan`; it is not looked into here.
+    The batch is an Arrow stream, or a `RepeatedElementsSpan`; it is not looked into here.
     """
     end = len(message) if end is None else end
     found: tuple[int, int, int, int] | None = None
@@ -113,7 +113,7 @@ def split(message: bytes, begin: int = 0, end: int | None = None) -> tuple[bytes
     if found is None:
         return message[begin:end], None
     tag, at, body, after = found
-    batch = _ipc(message, body, after) if tag == _ARROW_TAG else FriendlySpan(message, body, after)
+    batch = _ipc(message, body, after) if tag == _ARROW_TAG else RepeatedElementsSpan(message, body, after)
     return message[begin:at] + message[after:end], batch
 
 

@@ -71,7 +71,7 @@ def decode(span: Span) -> tuple[pa.RecordBatch, pa.Buffer | None]:
     """The one batch of a stream, sharing its memory, or `InvalidInput`. If it is in a schema of ours, also the message
     that it lies in, so that a caller need not serialize it again."""
     try:
-        batch, serialized = _plain(span) or (_any(span.buffer()), None)
+        batch, serialized = _read_own_stream(span) or (_any(span.buffer()), None)
         batch.validate(full=True)
         if batch.num_rows > BATCH_ELEMENTS_MAX:
             raise InvalidInput(
@@ -89,7 +89,7 @@ def decode(span: Span) -> tuple[pa.RecordBatch, pa.Buffer | None]:
     return batch, serialized
 
 
-def _plain(span: Span) -> tuple[pa.RecordBatch, pa.Buffer] | None:
+def _read_own_stream(span: Span) -> tuple[pa.RecordBatch, pa.Buffer] | None:
     """The batch of a stream of ours and its message; None if it must be read with all the care that others need."""
     for schema, message in _KNOWN:
         if not span.raw.startswith(message, span.begin, span.end):

@@ -11,8 +11,8 @@ from google.protobuf.message import DecodeError, Message
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.results import queue_part
 from jjq.limits import REQUEST_BYTES_MAX
-from jjq.wire import arrow_field, arrow_ipc, friendly
-from jjq.wire.friendly import Steps
+from jjq.wire import arrow_field, arrow_ipc, repeated_elements
+from jjq.wire.repeated_elements import Steps
 
 M = TypeVar("M", bound=Message)
 
@@ -41,8 +41,10 @@ def decode(
     message, batch = opened(kind, raw, begin, end, most=most)
     if batch is None:
         return message, None
-    small = friendly.decode_small(batch) if isinstance(batch, arrow_field.FriendlySpan) else None
-    return message, friendly.finish(batch_in(batch))[0] if small is None else small
+    small = (
+        repeated_elements.decode_small(batch) if isinstance(batch, arrow_field.RepeatedElementsSpan) else None
+    )
+    return message, repeated_elements.finish(batch_in(batch))[0] if small is None else small
 
 
 def opened(
@@ -55,8 +57,8 @@ def opened(
 
 def batch_in(span: arrow_field.Span) -> Steps[tuple[pa.RecordBatch, pa.Buffer | None]]:
     """The batch of an opened message, and as it came, if that is how we serialize it ourselves."""
-    if isinstance(span, arrow_field.FriendlySpan):
-        return (yield from friendly.decode(span)), None
+    if isinstance(span, arrow_field.RepeatedElementsSpan):
+        return (yield from repeated_elements.decode(span)), None
     return arrow_ipc.decode(span)
 
 
@@ -72,16 +74,16 @@ def pieces(batch: pa.RecordBatch, room: Callable[[], int]) -> Iterator[pa.Record
 
 def encode(message: Any, batch: pa.RecordBatch, form: str, serialized: pa.Buffer | None = None) -> bytes:
     """`message` with `batch` in it. The form is `arrow` or `elements`."""
-    return friendly.finish(encoding(message, batch, form, serialized))
+    return repeated_elements.finish(encoding(message, batch, form, serialized))
 
 
 def encoding(
     message: Any, batch: pa.RecordBatch, form: str, serialized: pa.Buffer | None = None
 ) -> Steps[bytes]:
-    """As `encode`, in steps: see friendly.py."""
+    """As `encode`, in steps: see repeated_elements.py."""
     if form == "arrow":
         return arrow_field.join(message.SerializeToString(), arrow_ipc.encode(batch, serialized))
-    content = yield from friendly.encode(batch)
+    content = yield from repeated_elements.encode(batch)
     return b"".join((message.SerializeToString(), arrow_field.lead_elements(len(content)), content))
 
 

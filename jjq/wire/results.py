@@ -21,9 +21,9 @@ from google.protobuf.message import Message
 
 from coldstore.shared.errors import JjqError
 from jjq.v1 import jjq_pb2 as pb
-from jjq.wire import arrow_field, arrow_ipc, friendly
+from jjq.wire import arrow_field, arrow_ipc, repeated_elements
 from jjq.wire.batches import decode, parse, request
-from jjq.wire.friendly import Steps
+from jjq.wire.repeated_elements import Steps
 from jjq.wire.status import error_in, error_out
 
 Reply = tuple[pb.PopResponse, pa.RecordBatch | None]
@@ -49,7 +49,7 @@ class Results:
             stream = arrow_ipc.encode(batch)
             self._add(number, _POPPED_TAG, reply.SerializeToString() + arrow_field.lead(stream), stream)
         else:
-            content = yield from friendly.encode(batch)
+            content = yield from repeated_elements.encode(batch)
             head = reply.SerializeToString() + arrow_field.lead_elements(len(content))
             self._add(number, _POPPED_TAG, head + content)
 
@@ -72,7 +72,7 @@ class Results:
         return b"".join(self._parts)
 
 
-def pops(raw: bytes) -> Iterator[pb.NumberedPop]:
+def split_pops(raw: bytes) -> Iterator[pb.NumberedPop]:
     """The pops of a PopStreamRequest, each parsed when it is its turn: a message may hold millions of them, and all
     at once would take thirty times its size."""
     for tag, _, body, end in arrow_field.fields(raw, 0, len(raw), most=len(raw)):

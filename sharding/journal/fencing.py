@@ -70,24 +70,24 @@ def begin(
     return OwnTenure(objects, swap(objects, key, decide, busy=busy).result)
 
 
-def admit(objects: ObjectStore, found: StoredTenure, here: Holder, clock: Clock) -> None:
-    """Return if the tenure may go on `here`; else `Conflict` names its holder and says what to do."""
+def admit(objects: ObjectStore, found: StoredTenure, own: Holder, clock: Clock) -> None:
+    """Return if the tenure may go on `own`; else `Conflict` names its holder and says what to do."""
     there = found.tenure.holder
     if found.tenure.state != "open" or found.tenure.journal != "disk" or there is None:
         return
-    if not there.is_same_store(here):
+    if not there.is_same_store(own):
         log.warning(
             "this store is a copy of another one, which is in use by %s: that does not count here", there
         )
         return
-    if there.identity == here.identity:
-        if there.inode == here.inode or there.stopped:
+    if there.identity == own.identity:
+        if there.inode == own.inode or there.stopped:
             return
-        log.warning("data directory %s is a copy: its original may be in use by %s", here.data, there)
+        log.warning("data directory %s is a copy: its original may be in use by %s", own.data, there)
         if is_silent(objects, found, clock):
             return
         raise Conflict(
-            f"{here.data} is a copy of the data directory that is in use by {there}: stop that first"
+            f"{own.data} is a copy of the data directory that is in use by {there}: stop that first"
         )
     raise Conflict(_refusal(found.tenure, there))
 

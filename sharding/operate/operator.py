@@ -138,22 +138,22 @@ class ClusterOperator:
     """For the whole cluster."""
 
     def __init__(
-        self, here: NodeOperator, ownership: Ownership, nodes: Nodes, router: Router, connect: Connect
+        self, local: NodeOperator, ownership: Ownership, nodes: Nodes, router: Router, connect: Connect
     ) -> None:
-        self._here = here
+        self._local = local
         self._ownership = ownership
         self._nodes = nodes
         self._router = router
         self._connect = connect
 
     async def nodes(self) -> list[NodeState]:
-        return await self._here.nodes()
+        return await self._local.nodes()
 
     async def drain(self, node: str, *, undo: bool = False) -> NodeState:
         return await (await self._at(node)).drain(node, undo=undo)
 
     async def take_over(self, node: str, *, accept_loss: bool = False, dry_run: bool = False) -> Takeover:
-        return await self._here.take_over(node, accept_loss=accept_loss, dry_run=dry_run)
+        return await self._local.take_over(node, accept_loss=accept_loss, dry_run=dry_run)
 
     async def shards(
         self, queue: str = "", node: str = "", *, after: str = "", limit: int | None = None
@@ -196,7 +196,7 @@ class ClusterOperator:
         return found[-1]
 
     async def prepare(self, queue: str) -> None:
-        await self._here.prepare(queue)
+        await self._local.prepare(queue)
 
     async def _hand_over(self, queue: str, to: str) -> None:
         """Ask for the move until `to` owns the queue. If a move is under way already, wait for it."""
@@ -226,7 +226,7 @@ class ClusterOperator:
 
     async def _at(self, node: str) -> Operations:
         if node == self._ownership.node:
-            return self._here
+            return self._local
         known = self._nodes.get(node) or await self._nodes.read(check_name(node, "node"))
         if known is None:
             raise NotFound(f"there is no node {node}: see `jjq node list`")

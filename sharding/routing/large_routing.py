@@ -25,25 +25,25 @@ class LargeRouting:
 
     @property
     def object_bytes_max(self) -> int:
-        return self._here.object_bytes_max
+        return self._local.object_bytes_max
 
     async def begin_upload(self, queue: str, sha256: str, size: int, *, upload: str = "") -> UploadState:
         info = await self.get_queue(queue)
-        return await self._here.begin_upload(
+        return await self._local.begin_upload(
             info.name, sha256, size, upload=upload, from_offset=info.next_offset
         )
 
     async def upload(self, upload: str, at: int, data: bytes) -> None:
-        await self._here.upload(upload, at, data)
+        await self._local.upload(upload, at, data)
 
     async def finish_upload(self, upload: str) -> None:
-        await self._here.finish_upload(upload)
+        await self._local.finish_upload(upload)
 
     def read_object(
         self, queue: str, sha256: str, size: int, start: int = 0, end: int | None = None
     ) -> AsyncIterator[bytes]:
-        return self._here.read_object(queue, sha256, size, start, end)
+        return self._local.read_object(queue, sha256, size, start, end)
 
     @property
-    def _here(self) -> LargeVerbs:
+    def _local(self) -> LargeVerbs:
         return cast("LargeVerbs", self.local)

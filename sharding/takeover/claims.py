@@ -63,7 +63,7 @@ class Claims:
         ours = self._settle(queue, self._take_orphan)
         # What a ledger is besides its elements, the group makes of them.
         kept = None if paths.ledger_parts(queue) else ours.state
-        return Claim(ours.epoch, state.read(self.objects, queue, kept), earlier=ours.run < self.held.run)
+        return Claim(ours.epoch, state.read(self.objects, queue, kept), owned_before=ours.run < self.held.run)
 
     def _confirm(self, queue: str, epoch: int) -> int:
         ours = self._settle(queue, lambda now: self._keep(now, epoch))

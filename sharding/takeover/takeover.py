@@ -29,8 +29,8 @@ from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, DataLoss, JjqError
 from coldstore.store import ColdStore
 from hotstore.checkpoint.duckdb_file import DuckDbCodec
-from hotstore.checkpoint.recollection import CheckpointPlace, Recollection
 from hotstore.checkpoint.registry_part import RegistryPart
+from hotstore.checkpoint.restore import CheckpointPlace, CheckpointRestore
 from hotstore.journal import records
 from hotstore.journal.port import Damage, Journal, JournalBatch
 from hotstore.lifecycle.departure import state_of
@@ -129,8 +129,8 @@ class TakeoverWorker:
     def _replay(self, registry: Registry, journal: DeadNodeJournal, kept: ObjectCheckpoints) -> None:
         with TemporaryDirectory(prefix="jjq-takeover-") as folder:
             place = CheckpointPlace(kept, DuckDbCodec(), Path(folder))
-            recollection = Recollection(place, [RegistryPart(registry, InlineRunner())])
-            replay = JournalReplay(registry, self._clock, recollection)
+            restore = CheckpointRestore(place, [RegistryPart(registry, InlineRunner())])
+            replay = JournalReplay(registry, self._clock, restore)
             replay.run(cast("Journal", journal))
         if replay.lost:
             raise DataLoss(

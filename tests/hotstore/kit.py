@@ -23,7 +23,7 @@ from coldstore.shared.limits import KIB, MIB
 from coldstore.store import ColdStore
 from hotstore.checkpoint.checkpoint_store import DiskCheckpoints
 from hotstore.checkpoint.duckdb_file import CheckpointCodec
-from hotstore.checkpoint.recollection import CheckpointPlace
+from hotstore.checkpoint.restore import CheckpointPlace
 from hotstore.engine import Engine, Runners
 from hotstore.journal import records
 from hotstore.journal.disk_journal import DiskJournal

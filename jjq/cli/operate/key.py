@@ -96,12 +96,12 @@ def revoke(key: str, /, *, at: Connection = HERE) -> None:
 
 def _limits(key: KeyInfo) -> str:
     quota = key.quota
-    told = [
+    limits = [
         (quota.elements_per_second, "elements/s"),
         (quota.bytes_per_second, "bytes/s"),
         (quota.streams, "streams"),
     ]
-    return ", ".join(f"{limit:g} {unit}" for limit, unit in told if limit) or "none"
+    return ", ".join(f"{limit:g} {unit}" for limit, unit in limits if limit) or "none"
 
 
 def _fields(key: KeyInfo) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def ping(*, wait: float = 0.0, json: AsJson = False, at: Connection = HERE) -> i
         raise InvalidInput("--wait must be 0 or more seconds, and --timeout more than 0")
     clock = SystemClock()
     deadline = clock.monotonic() + wait
-    found = [_insist(target, at, clock, deadline) for target in split_targets(at.server)]
+    found = [_ask_until(target, at, clock, deadline) for target in split_targets(at.server)]
     if json:
         print_json([{"server": target, "seconds": took, "error": error} for target, took, error in found])
     else:
@@ -66,7 +66,7 @@ def ping(*, wait: float = 0.0, json: AsJson = False, at: Connection = HERE) -> i
     return exits.UNAVAILABLE if failed else exits.OK
 
 
-def _insist(target: str, at: Connection, clock: Clock, deadline: float) -> tuple[str, float, str | None]:
+def _ask_until(target: str, at: Connection, clock: Clock, deadline: float) -> tuple[str, float, str | None]:
     """The server, how long its answer took, and why there is none; asked again until the deadline."""
     while True:
         left = max(0.0, deadline - clock.monotonic())

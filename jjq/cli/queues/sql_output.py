@@ -98,11 +98,11 @@ def _text(value: Any) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | dict | tuple):
-        return orjson.dumps(_plain(value)).decode()
+        return orjson.dumps(_json_value(value)).decode()
     return str(value)
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """A value as JSON knows it; bytes that are no text are an object with `base64`."""
     if isinstance(value, bytes):
         try:
@@ -116,11 +116,11 @@ def _plain(value: Any) -> Any:
         and value
         and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
     ):
-        return {str(name): _plain(each) for name, each in value}  # a map
+        return {str(name): _json_value(each) for name, each in value}  # a map
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_json_value(each) for each in value]
     if isinstance(value, dict):
-        return {str(name): _plain(each) for name, each in value.items()}
+        return {str(name): _json_value(each) for name, each in value.items()}
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
         return str(value)
     if isinstance(value, Decimal):
@@ -149,7 +149,7 @@ def _write_json(rows: SqlResult, sink: IO[bytes]) -> int:
     count, names = 0, list(rows.schema.names)
     for batch in rows:
         lines = [
-            orjson.dumps({name: _plain(value) for name, value in zip(names, row, strict=True)})
+            orjson.dumps({name: _json_value(value) for name, value in zip(names, row, strict=True)})
             for row in _rows(batch)
         ]
         count += len(lines)

@@ -35,7 +35,7 @@ class ClientSession:
                     self._now = await self._work().attach_session(self._new_name(), SESSION_SECONDS)
         return self._now.id
 
-    async def be(self, name: str | None, ttr: float) -> SessionInfo:
+    async def replace(self, name: str | None, ttr: float) -> SessionInfo:
         """Another session from now on."""
         if name is not None and not 1 <= len(name) <= SESSION_CHARS_MAX:
             raise InvalidInput(

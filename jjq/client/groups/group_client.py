@@ -358,7 +358,7 @@ class GroupClient(LargeClient):
         Without an id it is a session of this client alone. The tasks of a session are released when none of its
         clients is connected for `ttr` seconds.
         """
-        return await self._session.be(None if id is None else text("id", id), number("ttr", ttr))
+        return await self._session.replace(None if id is None else text("id", id), number("ttr", ttr))
 
     async def _close_session(self) -> None:
         await self._session.leave()

@@ -77,19 +77,19 @@ class AsyncObjects:
 class BlockingObjects:
     """The same, from any thread."""
 
-    def __init__(self, made: AsyncObjects, runs_on: Portal) -> None:
-        self._made = made
+    def __init__(self, inner: AsyncObjects, runs_on: Portal) -> None:
+        self._inner = inner
         self._portal = runs_on
 
     def open(self, element: NamesObject) -> io.BufferedReader:
-        file = self._portal.run(self._made.open(element))
+        file = self._portal.run(self._inner.open(element))
         return io.BufferedReader(ObjectFile(file, self._portal), 1 << 20)
 
     def read(self, element: NamesObject) -> bytes:
-        return self._portal.run(self._made.read(element))
+        return self._portal.run(self._inner.read(element))
 
     def save(self, element: NamesObject, path: str | os.PathLike[str]) -> None:
-        self._portal.run(self._made.save(element, path))
+        self._portal.run(self._inner.save(element, path))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _nothing, ()
@@ -198,8 +198,8 @@ class AsyncObjectFile:
 class ObjectFile(io.RawIOBase):
     """The same as a file of Python's: seekable, for libraries that want one."""
 
-    def __init__(self, made: AsyncObjectFile, runs_on: Portal) -> None:
-        self._made = made
+    def __init__(self, inner: AsyncObjectFile, runs_on: Portal) -> None:
+        self._inner = inner
         self._portal = runs_on
 
     def readable(self) -> bool:
@@ -209,20 +209,20 @@ class ObjectFile(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        data = self._portal.run(self._made.read(len(buffer)))
+        data = self._portal.run(self._inner.read(len(buffer)))
         buffer[: len(data)] = data
         return len(data)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        return self._made.seek(offset, whence)
+        return self._inner.seek(offset, whence)
 
     def tell(self) -> int:
-        return self._made.tell()
+        return self._inner.tell()
 
     def close(self) -> None:
         if not self.closed:
             super().close()
-            self._portal.submit(self._made.close())
+            self._portal.submit(self._inner.close())
 
 
 async def _write_all(source: AsyncObjectFile, fd: int) -> None:

@@ -117,7 +117,7 @@ class LargeClient:
     def _has_large_values(self, push: Push) -> bool:
         return bool(large_rows(push.payload, self._object_bytes_min))
 
-    async def _stored_apart(self, push: Push) -> Push:
+    async def _with_large_values_moved(self, push: Push) -> Push:
         """The push with its large values stored as objects, which its elements name.
 
         Values of text and JSON stay values: they are checked, and SQL and Spark look into them.

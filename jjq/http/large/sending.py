@@ -193,7 +193,7 @@ async def _begin(request: Request) -> Reply:
     if new.size > large.object_bytes_max:
         raise _too_large(large.object_bytes_max)
     state = await large.begin_upload(queue_of(request), new.sha256, new.size, upload=new.upload)
-    return document(_told(state))
+    return document(_upload_document(state))
 
 
 async def _add(request: Request) -> Reply:
@@ -284,7 +284,7 @@ def _too_large(most: int) -> HttpRefusal:
     )
 
 
-def _told(state: UploadState) -> UploadDocument:
+def _upload_document(state: UploadState) -> UploadDocument:
     return UploadDocument(state.upload, state.received, state.done)
 
 

@@ -226,13 +226,13 @@ class SocketRequests:
             )
 
     async def _create(self, request: CreateRequest) -> None:
-        await self._kept(self._made(request))
+        await self._kept(self._create_named(request))
         audit = self._backend.audit
         if audit is not None and self._backend.keys is not None and self._backend.keys.closed:
             audit.record(self._session.key, "socket", "create_queue", request.queue)
         self._session.send(NoticeReply(request.label, "ready"))
 
-    async def _made(self, request: CreateRequest) -> None:
+    async def _create_named(self, request: CreateRequest) -> None:
         usage, store = self._usage, self._backend.store
         async with nullcontext() if usage is None else usage.new_queue(store, request.queue):
             await self._queues.create(request)

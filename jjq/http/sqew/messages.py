@@ -52,7 +52,7 @@ from jjq.limits import (
     SQEW_POLL_MS_MAX,
 )
 from jjq.server.groups.group_verbs import take_tasks, work_of
-from jjq.wire.friendly import Steps
+from jjq.wire.repeated_elements import Steps
 
 _MS_US: Final = 1_000
 _SECOND_MS: Final = 1_000
@@ -119,7 +119,7 @@ class MessageRoutes:
                 taken = await request.while_connected(patient)
         except NotFound:
             raise not_found(queue.name) from None
-        texts = await backend.turns.run(_leased(queue, taken))
+        texts = await backend.scheduler.run(_leased(queue, taken))
         return BytesReply(b'{"messages":[' + b",".join(texts) + b"]}")
 
     async def ack(self, request: Request) -> Reply:

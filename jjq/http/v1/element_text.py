@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from coldstore.shared.batch import Content, Element, elements
 from jjq.client.element_json import as_json
-from jjq.wire.friendly import Steps
+from jjq.wire.repeated_elements import Steps
 
 _STEP_ELEMENTS: Final = 250
 _BREAKS: Final = bytes.maketrans(b"\r\n", b"  ")

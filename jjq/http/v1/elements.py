@@ -47,7 +47,7 @@ from jjq.limits import HTTP_JSON_BYTES_MAX, IDEMPOTENCY_CHARS_MAX, LARGE_BYTES
 from jjq.traces.context import NAME, is_trace, with_trace
 from jjq.wire import arrow_ipc
 from jjq.wire.arrow_field import Span
-from jjq.wire.friendly import Steps
+from jjq.wire.repeated_elements import Steps
 
 NDJSON: Final = "application/x-ndjson"
 ARROW: Final = "application/vnd.apache.arrow.stream"
@@ -134,7 +134,7 @@ async def _payload(request: Request, queue: str) -> tuple[pa.RecordBatch, pa.Buf
     if kind == ARROW:
         raw = await request.body()
         if len(raw) >= LARGE_BYTES:
-            await request.backend.turns.pace.turn()  # one in each round: it takes some milliseconds
+            await request.backend.scheduler.pace.turn()  # one in each round: it takes some milliseconds
         return arrow_ipc.decode(Span(raw, 0, len(raw)))
     if kind in RAW:
         key = request.header("jjq-key")
@@ -166,10 +166,10 @@ async def _from_document(request: Request, content: Content) -> pa.RecordBatch:
     if len(raw) < _STEP_BYTES:
         sent = await decode_json(raw, doc.NewElements)
         return batch_of(sent.elements, content)
-    turns = request.backend.turns
-    batch = await turns.run(_in_steps(raw, content))
+    scheduler = request.backend.scheduler
+    batch = await scheduler.run(_in_steps(raw, content))
     if batch is None:  # something is wrong, or looks so: this finds out what, and where
-        await turns.pace.turn()
+        await scheduler.pace.turn()
         sent = await decode_json(raw, doc.NewElements)
         return batch_of(sent.elements, content)
     return batch
@@ -276,12 +276,12 @@ def _unfit(at: int, why: str) -> HttpRefusal:
 
 async def _from_lines(request: Request) -> pa.RecordBatch:
     """One value for each line. No code runs for each of them: Arrow's offsets are where the lines end."""
-    turns = request.backend.turns
-    text = await turns.run(_lines_in(await request.body()))
+    scheduler = request.backend.scheduler
+    text = await scheduler.run(_lines_in(await request.body()))
     if not text:
         raise InvalidInput("the body has no lines: push at least one element")
-    await explain_all(await turns.run(_suspects(text)))
-    return await turns.run(_batch_of_lines(text))
+    await explain_all(await scheduler.run(_suspects(text)))
+    return await scheduler.run(_batch_of_lines(text))
 
 
 def _lines_in(text: bytes) -> Steps[bytes]:

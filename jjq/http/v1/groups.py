@@ -15,7 +15,7 @@ from jjq.http.replies import BytesReply, Reply, document
 from jjq.http.request import Request
 from jjq.http.routing import HttpRoute, Parameter
 from jjq.http.v1.documents import Name, Sent
-from jjq.http.v1.queues import PAGE, asked_page, queue_of
+from jjq.http.v1.queues import PAGE, queue_of, requested_page
 
 GROUP: Final = "/v1/queues/{queue}/groups/{group}"
 _GROUPS: Final = "/v1/queues/{queue}/groups"
@@ -136,7 +136,7 @@ def _shown(info: GroupInfo) -> GroupDocument:
 
 async def _list(request: Request) -> Reply:
     queue = queue_of(request) if "queue" in request.params else ""
-    page = asked_page(request, f"groups {queue}")
+    page = requested_page(request, f"groups {queue}")
     found = await work_of(request).list_groups(queue or None, after=page.place, limit=page.limit)
     groups, token = page.cut(found, lambda group: group.id)
     return document(GroupPage([_shown(group) for group in groups], token))

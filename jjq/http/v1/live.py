@@ -348,8 +348,8 @@ async def _events(
     with figures.listening(request.backend, queues, details):
         try:
             while True:
-                told = _only(await _next(figures, request), queues | details)
-                yield b"event: sample\ndata: " + _ENCODER.encode(told) + b"\n\n"
+                part = _only(await _next(figures, request), queues | details)
+                yield b"event: sample\ndata: " + _ENCODER.encode(part) + b"\n\n"
         except Unavailable:
             if not request.backend.drain.stopping:
                 raise

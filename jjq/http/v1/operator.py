@@ -7,7 +7,7 @@ from jjq.http.replies import Reply, document
 from jjq.http.request import Request
 from jjq.http.routing import LATER, HttpRoute, Parameter
 from jjq.http.v1 import documents as doc
-from jjq.http.v1.queues import PAGE, asked_page, queue_of
+from jjq.http.v1.queues import PAGE, queue_of, requested_page
 from sharding.ports import Operations
 
 
@@ -50,7 +50,7 @@ async def _shards(request: Request) -> Reply:
     query = request.query("page_size", "page_token", "queue", "node")
     queue, node = query.get("queue", ""), query.get("node", "")
     request.require("admin", queue or None)
-    page = asked_page(request, f"shards {queue} {node}", "queue", "node")
+    page = requested_page(request, f"shards {queue} {node}", "queue", "node")
     found = await _operations(request).shards(queue, node, after=page.place, limit=page.limit)
     queues, token = page.cut(list(found), lambda name: name)
     shards = [doc.shard_document(each) for name in queues for each in found[name]]

@@ -18,14 +18,14 @@ PAGE = (
 _DRY_RUN = Parameter("dry_run", "only show what would be done", "boolean")
 
 
-def asked_page(request: Request, scope: str, *names: str) -> Page:
+def requested_page(request: Request, scope: str, *names: str) -> Page:
     """The page that a request asks for; its query may have these names, too."""
     query = request.query("page_size", "page_token", *names)
     return Page.requested(scope, request.number("page_size", 0, 2**31), query.get("page_token", ""))
 
 
 async def _list(request: Request) -> Reply:
-    page = asked_page(request, "queues", "ledgers")
+    page = requested_page(request, "queues", "ledgers")
     found = await request.backend.store.list_queues(
         after=page.place, limit=page.limit, ledgers=request.flag("ledgers")
     )
@@ -36,17 +36,17 @@ async def _list(request: Request) -> Reply:
 async def _create(request: Request) -> Reply:
     wanted = await request.decode(doc.NewQueue)
     request.require("admin", wanted.name)
-    made = await _made(request, wanted.name, wanted)
+    made = await _create_queue(request, wanted.name, wanted)
     location = [(b"location", f"/v1/queues/{made.name}".encode())]
     return document(doc.queue_document(made), 201, location)
 
 
 async def _put(request: Request) -> Reply:
     wanted = await request.decode(doc.QueueChange)
-    return document(doc.queue_document(await _made(request, request.params["queue"], wanted)))
+    return document(doc.queue_document(await _create_queue(request, request.params["queue"], wanted)))
 
 
-async def _made(request: Request, name: str, wanted: doc.NewQueue | doc.QueueChange) -> QueueInfo:
+async def _create_queue(request: Request, name: str, wanted: doc.NewQueue | doc.QueueChange) -> QueueInfo:
     store = request.backend.store
     async with new_queue(store, name):
         return await store.create_queue(
@@ -98,7 +98,7 @@ async def _accept_loss(request: Request) -> Reply:
 
 async def _blocks(request: Request) -> Reply:
     queue = queue_of(request)
-    page = asked_page(request, f"blocks {queue}", "from_offset")
+    page = requested_page(request, f"blocks {queue}", "from_offset")
     begin = max(page.offset, request.number("from_offset", 0))
     found = await request.backend.store.list_blocks(queue, from_offset=begin, limit=page.limit)
     blocks, token = page.cut(found, lambda block: block.last_offset + 1)

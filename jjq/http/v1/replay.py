@@ -124,7 +124,9 @@ async def _batches(request: Request, wanted: _Range) -> AsyncGenerator[pa.Record
 async def _text(request: Request, wanted: _Range, frame: Frame) -> AsyncIterator[bytes]:
     async with aclosing(_batches(request, wanted)) as batches:
         async for batch in batches:
-            yield await request.backend.turns.run(write_elements(batch, wanted.content, frame, wanted.cut))
+            yield await request.backend.scheduler.run(
+                write_elements(batch, wanted.content, frame, wanted.cut)
+            )
 
 
 async def _events(request: Request, wanted: _Range) -> AsyncIterator[bytes]:
@@ -174,7 +176,9 @@ async def _page(request: Request, wanted: _Range) -> Reply:
     size, after = 0, wanted.first
     async with aclosing(_batches(request, wanted)) as batches:
         async for batch in batches:
-            text = await request.backend.turns.run(write_elements(batch, wanted.content, item, wanted.cut))
+            text = await request.backend.scheduler.run(
+                write_elements(batch, wanted.content, item, wanted.cut)
+            )
             parts.append(text)
             size += len(text)
             after += batch.num_rows

@@ -30,7 +30,7 @@ from jjq.limits import HTTP_PAGE_BYTES, HTTP_PAGE_ELEMENTS_MAX, SQL_QUERY_BYTES_
 from jjq.sql.query import make_query
 from jjq.wire import arrow_ipc
 from jjq.wire.batches import pieces
-from jjq.wire.friendly import Steps
+from jjq.wire.repeated_elements import Steps
 
 _STEP_ROWS: Final = 250
 _OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z
@@ -99,7 +99,7 @@ async def _arrow(batches: AsyncGenerator[pa.RecordBatch, None]) -> AsyncIterator
 async def _lines(request: Request, batches: AsyncGenerator[pa.RecordBatch, None]) -> AsyncIterator[bytes]:
     async with aclosing(batches):
         async for batch in batches:
-            texts = await request.backend.turns.run(row_texts(batch))
+            texts = await request.backend.scheduler.run(row_texts(batch))
             if texts:
                 yield b"\n".join(texts) + b"\n"
 
@@ -112,7 +112,7 @@ async def _document(request: Request, batches: AsyncGenerator[pa.RecordBatch, No
     async with aclosing(batches):
         async for batch in batches:
             columns, types = batch.schema.names, [str(kind) for kind in batch.schema.types]
-            rows += await request.backend.turns.run(row_texts(batch, as_lists=True))
+            rows += await request.backend.scheduler.run(row_texts(batch, as_lists=True))
             size += batch.nbytes
             if size > HTTP_PAGE_BYTES or len(rows) > HTTP_PAGE_ELEMENTS_MAX:
                 raise InvalidInput(
@@ -133,11 +133,11 @@ def row_texts(batch: pa.RecordBatch, *, as_lists: bool = False) -> Steps[list[by
         few = batch.slice(at, _STEP_ROWS)
         for row in zip(*(column.to_pylist() for column in few.columns), strict=True):
             shown = list(row) if as_lists else dict(zip(names, row, strict=True))
-            done.append(orjson.dumps(shown, _plain, _OPTIONS))
+            done.append(orjson.dumps(shown, _json_value, _OPTIONS))
     return done
 
 
-def _plain(value: object) -> object:
+def _json_value(value: object) -> object:
     """What JSON has no form for: bytes as text or base64, exact numbers as text."""
     if isinstance(value, bytes):
         try:

@@ -13,7 +13,7 @@ from jjq.http.routing import HttpRoute, Parameter
 from jjq.http.v1 import documents as doc
 from jjq.http.v1.element_text import item, write_elements
 from jjq.http.v1.elements import ARROW
-from jjq.http.v1.queues import PAGE, asked_page, queue_of
+from jjq.http.v1.queues import PAGE, queue_of, requested_page
 from jjq.limits import HTTP_PAGE_ELEMENTS_MAX, WAIT_SECONDS_MAX
 from jjq.wire import arrow_ipc
 
@@ -24,7 +24,7 @@ def _id(request: Request) -> str:
 
 async def _list(request: Request) -> Reply:
     queue = queue_of(request) if "queue" in request.params else ""
-    page = asked_page(request, f"subscribers {queue}")
+    page = requested_page(request, f"subscribers {queue}")
     found = await request.backend.store.list_subscribers(queue or None, after=page.place, limit=page.limit)
     some, token = page.cut(found, lambda subscriber: subscriber.id)
     return document(doc.SubscriberPage([doc.subscriber_document(each) for each in some], token))
@@ -120,7 +120,7 @@ async def _answer(request: Request, popped: Popped, form: str) -> Reply:
     if form == ARROW:
         return BytesReply(b"".join(arrow_ipc.encode(popped.batch)), ARROW.encode(), headers=place)
     content = await backend.content_of(queue_of(request))
-    texts = await backend.turns.run(write_elements(popped.batch, content, item))
+    texts = await backend.scheduler.run(write_elements(popped.batch, content, item))
     head = b'{"position":%d,"next":%d,"elements":[' % (popped.position, popped.next)
     return BytesReply(head + texts.removesuffix(b",") + b"]}", headers=place)
 

@@ -24,7 +24,7 @@ from jjq.http.replies import Reply, document
 from jjq.http.request import Request
 from jjq.http.routing import HttpRoute, Parameter
 from jjq.http.v1.groups import GROUP, group_id, work_of
-from jjq.http.v1.tasks import asked_state, asked_task, asked_time
+from jjq.http.v1.tasks import requested_state, requested_task, requested_time
 from jjq.limits import HTTP_BUCKETS_MAX, HTTP_PAGE_ELEMENTS
 
 _BUCKETS: Final = 120
@@ -102,7 +102,7 @@ class ActivityDocument(Struct):
 
 async def _history(request: Request) -> Reply:
     request.query()
-    group, task = group_id(request), asked_task(request)
+    group, task = group_id(request), requested_task(request)
     await work_of(request).peek_task(group, task)
     found: list[dict[str, Any]] = []
     earlier = 0
@@ -142,9 +142,9 @@ def _about(batch: pa.RecordBatch, task: int) -> list[dict[str, Any]]:
 async def _past(request: Request) -> Reply:
     query = request.query("time", "since", "state", "after", "limit")
     work, group = work_of(request), group_id(request)
-    time_us = asked_time(request, "time")
-    since_us = asked_time(request, "since") if "since" in query else None
-    state = asked_state(query.get("state"))
+    time_us = requested_time(request, "time")
+    since_us = requested_time(request, "since") if "since" in query else None
+    state = requested_state(query.get("state"))
     after = request.number("after", -1)
     limit = request.number("limit", 100, HTTP_PAGE_ELEMENTS)
     if since_us is not None and since_us > time_us:
@@ -234,8 +234,8 @@ async def _activity(request: Request) -> Reply:
     query = request.query("start", "end", "buckets")
     group = group_id(request)
     info = await work_of(request).get_group(group)
-    start_us = asked_time(request, "start") if "start" in query else info.created_us
-    end_us = asked_time(request, "end") if "end" in query else request.backend.clock.now_us()
+    start_us = requested_time(request, "start") if "start" in query else info.created_us
+    end_us = requested_time(request, "end") if "end" in query else request.backend.clock.now_us()
     buckets = request.number("buckets", _BUCKETS, HTTP_BUCKETS_MAX)
     if not buckets or end_us <= start_us:
         raise InvalidInput("the end must be later than the start, and there is at least one bucket")

@@ -26,7 +26,7 @@ from jjq.http.v1.documents import Name, NewElement, Offset, ReceiptDocument, Sen
 from jjq.http.v1.element_text import write_elements
 from jjq.http.v1.elements import ARROW, NDJSON, batch_of
 from jjq.http.v1.groups import GROUP, group_id, work_of
-from jjq.http.v1.queues import PAGE, asked_page, queue_of
+from jjq.http.v1.queues import PAGE, queue_of, requested_page
 from jjq.http.v1.sql import row_texts
 from jjq.limits import HTTP_JSON_BYTES_MAX, HTTP_PAGE_ELEMENTS
 from jjq.server.groups.group_verbs import take_tasks
@@ -180,7 +180,7 @@ async def _take(request: Request) -> Reply:
         return head + text + b"},"
 
     content = await backend.content_of(queue_of(request))
-    texts = await backend.turns.run(write_elements(taken.elements, content, frame))
+    texts = await backend.scheduler.run(write_elements(taken.elements, content, frame))
     return BytesReply(b'{"tasks":[' + texts.removesuffix(b",") + b"]}")
 
 
@@ -261,9 +261,9 @@ async def _release_all(request: Request) -> Reply:
 
 async def _list(request: Request) -> Reply:
     query = request.query("page_size", "page_token", "state", "cut")
-    state = asked_state(query.get("state"))
+    state = requested_state(query.get("state"))
     cut = request.number("cut", 0) if "cut" in query else None
-    page = asked_page(request, f"tasks {group_id(request)} {state or ''}", "state", "cut")
+    page = requested_page(request, f"tasks {group_id(request)} {state or ''}", "state", "cut")
     size = min(page.size or HTTP_PAGE_ELEMENTS, HTTP_PAGE_ELEMENTS)
     found = await work_of(request).list_tasks(
         group_id(request), state=state, after=page.offset - 1, limit=size + 1
@@ -275,14 +275,14 @@ async def _list(request: Request) -> Reply:
 
 async def _get(request: Request) -> Reply:
     request.query()
-    return document(_task(await work_of(request).peek_task(group_id(request), asked_task(request))))
+    return document(_task(await work_of(request).peek_task(group_id(request), requested_task(request))))
 
 
 async def _at(request: Request) -> Reply:
     """The tasks as they were, as lines or Arrow: a group may have many."""
     form = request.accepts((NDJSON, ARROW))
     request.query("time")
-    table = await work_of(request).tasks_at(group_id(request), asked_time(request, "time"))
+    table = await work_of(request).tasks_at(group_id(request), requested_time(request, "time"))
 
     async def parts() -> AsyncIterator[bytes]:
         if form == ARROW:
@@ -291,7 +291,7 @@ async def _at(request: Request) -> Reply:
             if form == ARROW:
                 yield batch.serialize().to_pybytes()
             else:
-                texts = await request.backend.turns.run(row_texts(batch))
+                texts = await request.backend.scheduler.run(row_texts(batch))
                 yield b"".join(line + b"\n" for line in texts)
         if form == ARROW:
             yield arrow_ipc.END
@@ -299,14 +299,14 @@ async def _at(request: Request) -> Reply:
     return StreamReply(parts(), form.encode())
 
 
-def asked_state(text: str | None) -> TaskState | None:
+def requested_state(text: str | None) -> TaskState | None:
     """A parameter that is a state of tasks."""
     if text is not None and text not in TASK_STATES:
         raise InvalidInput(f"state is {text[:60]!r}: use one of {', '.join(TASK_STATES)}")
     return cast("TaskState | None", text)
 
 
-def asked_task(request: Request) -> int:
+def requested_task(request: Request) -> int:
     """The task that the path names."""
     text = request.params["task"]
     if not text.isascii() or not text.isdigit() or len(text) > 19:
@@ -314,7 +314,7 @@ def asked_task(request: Request) -> int:
     return int(text)
 
 
-def asked_time(request: Request, name: str) -> int:
+def requested_time(request: Request, name: str) -> int:
     """A parameter that is a time, in microseconds; `query` was called before."""
     text = request.text(name)
     try:

@@ -39,7 +39,7 @@ from jjq.server.shutdown import STOPPING
 from jjq.server.unary import decode_push, open_push, push
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import arrow_ipc
-from jjq.wire.arrow_field import FriendlySpan, Span
+from jjq.wire.arrow_field import RepeatedElementsSpan, Span
 from jjq.wire.call_frames import (
     HEAD_BYTES,
     INSTANCE,
@@ -293,7 +293,7 @@ class CallSocket(WebSocket):
             if self.access.ring is not None:
                 self.access.ring.require_peer(self.access.key)
             async with self._push_turn:
-                request, payload = await decode_push(span, table.backend.turns)
+                request, payload = await decode_push(span, table.backend.scheduler)
             receipt = await push(table.store, request, payload, request.queue)
             meter.moved(receipt.count)
             frame = head(FrameKind.REPLY, number) + _response(receipt)
@@ -326,7 +326,7 @@ def _takes_steps(request: bytes) -> bool:
     if not _STEP_BYTES <= len(request) < LARGE_BYTES:
         return len(request) >= LARGE_BYTES
     try:
-        return isinstance(open_push(Span(request, 0, len(request)))[1], FriendlySpan)
+        return isinstance(open_push(Span(request, 0, len(request)))[1], RepeatedElementsSpan)
     except InvalidInput:
         return False  # its handler will say so
 

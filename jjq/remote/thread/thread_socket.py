@@ -114,11 +114,11 @@ class ThreadSocket:
             self._read += self._receive()
         answer, _, self._read = self._read.partition(b"\r\n\r\n")
         status, *headers = answer.decode("latin-1").split("\r\n")
-        told = {
+        reply_headers = {
             name.strip().lower(): value.strip()
             for name, _, value in (line.partition(":") for line in headers)
         }
-        if status.split(" ")[1:2] != ["101"] or told.get(INSTANCE) != place.instance:
+        if status.split(" ")[1:2] != ["101"] or reply_headers.get(INSTANCE) != place.instance:
             raise OSError(f"another server answers, or none: {status[:100]}")
 
     def _answer(self, deadline: float, method: str) -> bytes | JjqError:

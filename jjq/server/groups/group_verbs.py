@@ -23,7 +23,7 @@ from jjq.limits import (
 )
 from jjq.server.cluster_port import Hint
 from jjq.server.handlers import Call
-from jjq.server.loop_steps import Turns
+from jjq.server.loop_steps import StepScheduler
 from jjq.server.outgoing import Outgoing
 from jjq.server.shutdown import Drain
 from jjq.server.unary import Count, Verb, open_push, payload_of, push_value
@@ -75,14 +75,14 @@ class GroupVerbs:
         self,
         store: Store,
         drain: Drain,
-        turns: Turns,
+        scheduler: StepScheduler,
         outgoing: Outgoing,
         hint: Hint,
         count: Callable[[str], Count],
     ) -> None:
         self._work = work_of(store)
         self._drain = drain
-        self._turns = turns
+        self._scheduler = scheduler
         self._outgoing = outgoing
         self._hint = hint
         self._taken, self._changed = count("Take"), count("ChangeTasks")
@@ -103,7 +103,7 @@ class GroupVerbs:
             ("ListTasks", pb.ListTasksRequest, self._list_tasks),
             ("GetGroupStatistics", pb.GetGroupStatisticsRequest, self._statistics),
         ]
-        table: dict[str, Verb] = {name: self._plain(kind, verb) for name, kind, verb in plain}
+        table: dict[str, Verb] = {name: self._simple_verb(kind, verb) for name, kind, verb in plain}
         return table | {"Take": self._take, "ChangeTasks": self._change, "CompleteTasks": self._complete}
 
     # Groups ---------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ class GroupVerbs:
         self._taken(len(taken.attempts))
         reply = taken_out(taken, self._hint(queue_of(request)))
         try:
-            return await self._turns.run(encoding(reply, taken.elements, form))
+            return await self._scheduler.run(encoding(reply, taken.elements, form))
         except BaseException:
             give_back(self._work, self._drain, take, taken)
             raise
@@ -173,7 +173,7 @@ class GroupVerbs:
         pushes: list[Push] = []
         for span in spans:
             request, batch = open_push(span)
-            payload = await payload_of(batch, self._turns)
+            payload = await payload_of(batch, self._scheduler)
             pushes.append(push_value(request, payload, request.queue))
         work = asyncio.ensure_future(self._work.complete_tasks(change, pushes))
         self._drain.keep(work)
@@ -231,7 +231,7 @@ class GroupVerbs:
             await asyncio.sleep(0)  # others work between two parts
         call.meter.moved(table.num_rows)
 
-    def _plain(self, kind: Any, verb: Callable[[Any], Awaitable[Any]]) -> Verb:
+    def _simple_verb(self, kind: Any, verb: Callable[[Any], Awaitable[Any]]) -> Verb:
         async def call(raw: bytes) -> bytes:
             request = parse(kind, raw)
             reply = await verb(request)

@@ -23,14 +23,14 @@ from jjq.limits import WORK_STREAM_MAX
 from jjq.server.cluster_port import Hint
 from jjq.server.groups.group_verbs import give_back, take_tasks, work_of
 from jjq.server.handlers import Call
-from jjq.server.loop_steps import Turns
+from jjq.server.loop_steps import StepScheduler
 from jjq.server.shutdown import Drain
 from jjq.server.streams.duplex import AddResult, NumberedStream
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.enums import FORM
-from jjq.wire.friendly import Steps
 from jjq.wire.groups.group_messages import finite
 from jjq.wire.groups.task_messages import change_in, outcomes_out, take_in, taken_out, work_requests
+from jjq.wire.repeated_elements import Steps
 from jjq.wire.results import Results
 
 _CHANGED, _ATTACHED = pb.WorkResult.CHANGED_FIELD_NUMBER, pb.WorkResult.ATTACHED_FIELD_NUMBER
@@ -44,9 +44,9 @@ class WorkStream(NumberedStream):
     _attached = 0  # how often
 
     def __init__(
-        self, store: Store, drain: Drain, turns: Turns, hint: Hint, clock: Clock, call: Call
+        self, store: Store, drain: Drain, scheduler: StepScheduler, hint: Hint, clock: Clock, call: Call
     ) -> None:
-        super().__init__(store, drain, turns, hint, clock, call)
+        super().__init__(store, drain, scheduler, hint, clock, call)
         self._unanswered: dict[int, tuple[Take, TakenTasks]] = {}  # taken, and in no message yet
 
     async def run(self) -> None:

@@ -20,9 +20,9 @@ from coldstore.shared.errors import InvalidInput, JjqError, Unavailable
 from hotstore.port import Store
 from jjq.server.cluster_port import Hint
 from jjq.server.handlers import Call
-from jjq.server.loop_steps import Turns
+from jjq.server.loop_steps import StepScheduler
 from jjq.server.shutdown import Drain, Interrupt, Interrupted
-from jjq.wire.friendly import Steps
+from jjq.wire.repeated_elements import Steps
 from jjq.wire.results import Results
 
 AddResult = Callable[[Results], Steps[None]]  # encodes one result, in steps
@@ -32,11 +32,11 @@ class Duplex(ABC):
     """One open stream. It ends when the client has closed its side and all is answered."""
 
     def __init__(
-        self, store: Store, drain: Drain, turns: Turns, hint: Hint, clock: Clock, call: Call
+        self, store: Store, drain: Drain, scheduler: StepScheduler, hint: Hint, clock: Clock, call: Call
     ) -> None:
         self._store = store
         self._drain = drain
-        self._turns = turns
+        self._scheduler = scheduler
         self._hint = hint
         self._clock = clock
         self._call = call
@@ -101,9 +101,9 @@ class NumberedStream(Duplex):
     most: ClassVar[int]  # requests that are not yet answered
 
     def __init__(
-        self, store: Store, drain: Drain, turns: Turns, hint: Hint, clock: Clock, call: Call
+        self, store: Store, drain: Drain, scheduler: StepScheduler, hint: Hint, clock: Clock, call: Call
     ) -> None:
-        super().__init__(store, drain, turns, hint, clock, call)
+        super().__init__(store, drain, scheduler, hint, clock, call)
         self._in_flight: set[int] = set()  # not yet answered
         self._ready: deque[ReadyResult] = deque()
         self._waiting: set[asyncio.Task[None]] = set()  # end with the stream
@@ -175,6 +175,6 @@ class NumberedStream(Duplex):
                 self._call.failed(outcome)
                 results.failed(number, outcome)
             else:
-                await self._turns.run(outcome(results))
+                await self._scheduler.run(outcome(results))
         self._room.set()
         return results.encode()

@@ -32,7 +32,7 @@ async def upload_object(store: Store, drain: Drain, call: Call) -> None:
                 raise InvalidInput("an upload was begun on this stream already: open another stream")
             begin = request.begin
             state = await large.begin_upload(begin.queue, begin.sha256, begin.size, upload=begin.upload)
-            await call.write(_told(state))
+            await call.write(_state_message(state))
             if state.done:
                 return
         elif state is None:
@@ -44,7 +44,7 @@ async def upload_object(store: Store, drain: Drain, call: Call) -> None:
         elif step == "finish":
             await _finish(large, state.upload, drain)
             call.meter.moved(1)
-            await call.write(_told(UploadState(state.upload, done=True)))
+            await call.write(_state_message(UploadState(state.upload, done=True)))
             return
         else:
             raise InvalidInput("the request is empty: send begin, a chunk or finish")
@@ -57,7 +57,7 @@ async def _finish(large: LargeStore, upload: str, drain: Drain) -> None:
     await asyncio.shield(work)
 
 
-def _told(state: UploadState) -> bytes:
+def _state_message(state: UploadState) -> bytes:
     message = pb.UploadObjectResponse(upload=state.upload, received=state.received, done=state.done)
     return message.SerializeToString()
 

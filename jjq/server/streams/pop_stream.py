@@ -19,8 +19,8 @@ from jjq.server.streams.duplex import AddResult, NumberedStream
 from jjq.server.unary import pop, pop_reply
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.enums import FORM
-from jjq.wire.friendly import Steps
-from jjq.wire.results import Results, pops
+from jjq.wire.repeated_elements import Steps
+from jjq.wire.results import Results, split_pops
 
 
 class PopStream(NumberedStream):
@@ -33,7 +33,7 @@ class PopStream(NumberedStream):
             raw = await self._next_message()
             if raw is None:
                 return
-            for asked in pops(raw):
+            for asked in split_pops(raw):
                 await self._admit(asked.id)
                 self._begin(asked.id, partial(self._pop, asked.id, asked.pop))
 

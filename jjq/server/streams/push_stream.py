@@ -23,7 +23,7 @@ from jjq.access.quotas import SPENDER
 from jjq.limits import STREAM_BYTES_MAX, STREAM_PRODUCERS_MAX, STREAM_PUSHES_MAX
 from jjq.server.cluster_port import Clustered, Hint
 from jjq.server.handlers import Call
-from jjq.server.loop_steps import Turns
+from jjq.server.loop_steps import StepScheduler
 from jjq.server.shutdown import Drain
 from jjq.server.streams.duplex import Duplex
 from jjq.server.unary import open_push, payload_of, push
@@ -82,9 +82,9 @@ class PushStream(Duplex):
     """One open stream; see the module's docstring."""
 
     def __init__(
-        self, store: Store, drain: Drain, turns: Turns, hint: Hint, clock: Clock, call: Call
+        self, store: Store, drain: Drain, scheduler: StepScheduler, hint: Hint, clock: Clock, call: Call
     ) -> None:
-        super().__init__(store, drain, turns, hint, clock, call)
+        super().__init__(store, drain, scheduler, hint, clock, call)
         self._queue = ""
         self._relay = store.relay if isinstance(store, Clustered) else None
         self._order = Order()
@@ -125,7 +125,7 @@ class PushStream(Duplex):
         queue = self._queue
 
         async def pushed() -> Receipt:
-            return await push(self._store, request, await payload_of(batch, self._turns), queue)
+            return await push(self._store, request, await payload_of(batch, self._scheduler), queue)
 
         if self._relay is not None and request.queue:
             relayed = self._relay(queue, request.HasField("producer"), span.bytes, pushed)
@@ -134,7 +134,7 @@ class PushStream(Duplex):
                     usage.spend(0, span.size)  # how many elements it has is known to its owner alone
                 return relayed
         try:
-            payload = await payload_of(batch, self._turns)
+            payload = await payload_of(batch, self._scheduler)
         except JjqError as error:
             return _failed(error)
         return asyncio.create_task(push(self._store, request, payload, queue))

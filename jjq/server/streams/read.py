@@ -10,7 +10,7 @@ from coldstore.start_points import named_offset
 from hotstore.port import Store
 from jjq.server.cluster_port import Hint
 from jjq.server.handlers import Call
-from jjq.server.loop_steps import Turns
+from jjq.server.loop_steps import StepScheduler
 from jjq.server.shutdown import Drain
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire.batches import encoding, pieces
@@ -18,7 +18,7 @@ from jjq.wire.batches import request as parse
 from jjq.wire.enums import FORM
 
 
-async def read(store: Store, drain: Drain, turns: Turns, hint: Hint, call: Call) -> None:
+async def read(store: Store, drain: Drain, scheduler: StepScheduler, hint: Hint, call: Call) -> None:
     """Resolve both ends first and say so, so that a client can resume exactly, then send.
 
     A read of a range is work and is finished by a stopping server; one that follows is not. Where other
@@ -26,28 +26,28 @@ async def read(store: Store, drain: Drain, turns: Turns, hint: Hint, call: Call)
     """
     request = parse(pb.ReadRequest, call.first)
     form = FORM.word(request.form)
-    await turns.pace.turn()
+    await scheduler.pace.turn()
     header = await _resolve(store, request)
-    told = header.owner = hint(request.queue, header.start_offset)
+    sent_owner = header.owner = hint(request.queue, header.start_offset)
     await call.write(header.SerializeToString())
     end = f"offset:{header.end_offset}" if header.HasField("end_offset") else request.end or None
     source: Any = store.read(request.queue, f"offset:{header.start_offset}", end, follow=request.follow)
     position = header.start_offset
     async with aclosing(source):
         while True:
-            await turns.pace.turn()
+            await scheduler.pace.turn()
             try:
                 batch = await (drain.wait(anext(source)) if request.follow else anext(source))
             except StopAsyncIteration:
                 return
             check(batch.column("offset")[0].as_py() == position, f"gap in a read at {position}")
             for part in pieces(batch, call.outgoing.room):
-                await turns.pace.turn()
+                await scheduler.pace.turn()
                 position += part.num_rows
                 message = pb.ReadResponse(next=position)
-                if position != header.end_offset and (owner := hint(request.queue, position)) != told:
-                    told = message.owner = owner
-                await call.write(await turns.run(encoding(message, part, form)))
+                if position != header.end_offset and (owner := hint(request.queue, position)) != sent_owner:
+                    sent_owner = message.owner = owner
+                await call.write(await scheduler.run(encoding(message, part, form)))
             call.meter.moved(batch.num_rows)
 
 

@@ -20,7 +20,7 @@ from coldstore.shared.results import queue_part
 from hotstore.port import Store
 from jjq.server.cluster_port import Hint
 from jjq.server.handlers import Call
-from jjq.server.loop_steps import Turns
+from jjq.server.loop_steps import StepScheduler
 from jjq.server.open_streams import Streams
 from jjq.server.shutdown import Drain, Interrupt, Interrupted
 from jjq.v1 import jjq_pb2 as pb
@@ -30,7 +30,7 @@ from jjq.wire.enums import FORM
 
 
 async def subscribe(
-    store: Store, streams: Streams, drain: Drain, turns: Turns, hint: Hint, call: Call
+    store: Store, streams: Streams, drain: Drain, scheduler: StepScheduler, hint: Hint, call: Call
 ) -> None:
     """Serve one Subscribe call."""
     raw = await drain.wait(call.read())
@@ -39,7 +39,7 @@ async def subscribe(
     request = parse(pb.SubscribeRequest, raw)
     if request.WhichOneof("request") != "start":
         raise InvalidInput("the first message of a stream must be start")
-    await SubscribeStream(store, streams, drain, turns, hint, call, request.start).run()
+    await SubscribeStream(store, streams, drain, scheduler, hint, call, request.start).run()
 
 
 class SubscribeStream:
@@ -50,7 +50,7 @@ class SubscribeStream:
         store: Store,
         streams: Streams,
         drain: Drain,
-        turns: Turns,
+        scheduler: StepScheduler,
         hint: Hint,
         call: Call,
         start: pb.SubscribeStart,
@@ -63,7 +63,7 @@ class SubscribeStream:
         self._store = store
         self._streams = streams
         self._drain = drain
-        self._turns = turns
+        self._scheduler = scheduler
         self._hint = hint
         self._call = call
         self._subscriber = start.subscriber
@@ -110,8 +110,8 @@ class SubscribeStream:
             self._streams.leave(self._subscriber, self)
             self.end(None)
             # Both end by themselves: a write must not be cancelled half-way, a commit is worth finishing.
-            await _joined(pump)
-            await _joined(self._committing)
+            await _wait_for_end(pump)
+            await _wait_for_end(self._committing)
         if self._error is not None:
             raise self._error
 
@@ -175,11 +175,11 @@ class SubscribeStream:
     # The pump -----------------------------------------------------------------------------------
 
     async def _pump(self, queue: str) -> None:
-        told = self.generation
+        sent_generation = self.generation
         while not self._ended:
             self._source.reset()
-            if self.generation != told:
-                told = self.generation
+            if self.generation != sent_generation:
+                sent_generation = self.generation
                 await self._tell()
             with suppress(Interrupted):
                 await self._follow(queue)
@@ -210,7 +210,7 @@ class SubscribeStream:
 
     async def _deliver(self, part: pa.RecordBatch, nbytes: int, generation: int) -> None:
         first = part.column("offset")[0].as_py()
-        await self._turns.pace.turn()
+        await self._scheduler.pace.turn()
         async with self._writing:
             if self.generation != generation:
                 self._credit.add(part.num_rows, nbytes)  # not sent: moved while another write was under way
@@ -225,7 +225,7 @@ class SubscribeStream:
                 bytes=nbytes,
                 owner=self._hint(self._queue),
             )
-            await self._call.write(await self._turns.run(encoding(head, part, self._form)))
+            await self._call.write(await self._scheduler.run(encoding(head, part, self._form)))
         self._call.meter.moved(part.num_rows)
 
     async def _tell(self) -> None:
@@ -241,7 +241,7 @@ class SubscribeStream:
             await self._call.write(news.SerializeToString())
 
 
-async def _joined(task: asyncio.Task[None] | None) -> None:
+async def _wait_for_end(task: asyncio.Task[None] | None) -> None:
     """Wait for a task to end; take it down if the waiter is."""
     if task is None:
         return

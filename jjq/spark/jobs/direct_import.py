@@ -3,9 +3,9 @@
 The first query of a session costs Java ten seconds of processor time and more, whatever it does: it loads classes,
 makes code for the query and compiles that; asking for the schema of a file alone takes four. A million rows take Arrow
 less than two. So files that one task can hold are not read by Spark, as long as every column is of a type that both
-read in the same way (`_plain`). `plan_direct` finds out from the footers, and gives None where Spark must do it: times
-that are text, nested folders, large files. A data frame that is nothing but such files (`files_of_frame`) is read
-in the same way.
+read in the same way (`_reads_alike`). `plan_direct` finds out from the footers. It gives None where Spark must do it:
+times that are text, nested folders, large files. A data frame that is nothing but such files (`files_of_frame`) is
+read in the same way.
 
 The rows come out as Spark would have them: in the same order, with the same times, and refused for the same reasons.
 """
@@ -133,7 +133,7 @@ def plan_direct(
     if len(types) != 1:
         return None
     columns = dict(zip(shape.named, *types, strict=True))
-    if not _plain(columns, shape, content) or not _as_spark_has_them(columns, kinds):
+    if not _reads_alike(columns, shape, content) or not _as_spark_has_them(columns, kinds):
         return None
     return DirectPlan(tuple(names), shape, content, now_us, s3, rows)
 
@@ -151,7 +151,7 @@ def _types(schema: pa.Schema, shape: Shape) -> tuple[pa.DataType, ...] | None:
     return tuple(schema.field(name).type for name in shape.named)
 
 
-def _plain(types: dict[str, pa.DataType], shape: Shape, content: Content) -> bool:
+def _reads_alike(types: dict[str, pa.DataType], shape: Shape, content: Content) -> bool:
     """Whether Arrow and Spark read all columns as the same values."""
     is_ = pa.types
     for name in shape.order:

@@ -17,7 +17,7 @@ from coldstore.layout.queue_settings import QueueSettings
 from coldstore.objects.settings import S3Settings
 from coldstore.queue import sections, verify
 from coldstore.queue.sections import Section, SectionPlan, SectionReport
-from coldstore.queue.verify import Joined, Report
+from coldstore.queue.verify import MergedSections, Report
 from jjq.spark import cold
 from jjq.spark.jobs import tasks
 from jjq.spark.jobs.tasks import Progress, silent
@@ -61,7 +61,7 @@ def verify_store(
     work = [(found.settings, each) for found in sound for each in found.plan.sections]
     parts = iter(tasks.raise_failures(tasks.run(spark, "verify", work, partial(_check, where), progress)))
     joined = [
-        verify.join(where.files(settings), plan, list(islice(parts, len(plan.sections))))
+        verify.join_sections(where.files(settings), plan, list(islice(parts, len(plan.sections))))
         for settings, plan in sound
     ]
     settled = [(found.settings, each) for found, each in zip(sound, joined, strict=True)]
@@ -83,6 +83,6 @@ def _check(where: StoreLocation, item: tuple[QueueSettings, Section]) -> Section
     return sections.check(where.files(settings), each)
 
 
-def _finish(where: StoreLocation, item: tuple[QueueSettings, Joined]) -> Report:
+def _finish(where: StoreLocation, item: tuple[QueueSettings, MergedSections]) -> Report:
     settings, joined = item
     return verify.finish(where.files(settings), joined)

@@ -41,7 +41,7 @@ _BATCH: Final = "streaming.sql.batchId"
 
 
 @dataclass(frozen=True, slots=True)
-class PushedCounts(WriterCommitMessage):
+class WriteCounts(WriterCommitMessage):
     """What a task did: elements that it pushed, and those that an earlier attempt had pushed."""
 
     pushed: int
@@ -72,12 +72,12 @@ class SinkTarget:
         check_columns(schema, info.name, info.content)
         return cls(options.server, options.tls, info.name, info.content, stage, options.timeout)  # type: ignore[arg-type]
 
-    def push(self, identity: str, batches: Iterator[pa.RecordBatch]) -> PushedCounts:
+    def push(self, identity: str, batches: Iterator[pa.RecordBatch]) -> WriteCounts:
         """Push the rows of a task; called on an executor."""
         with ServerConnection(self.server, self.tls, self.timeout, task=True) as server:
             pushes = Pushes(server, PushTask(self.queue, identity, self.stage))
             pushes.run(payloads(batches, self.content))
-            return PushedCounts(pushes.pushed, pushes.found)
+            return WriteCounts(pushes.pushed, pushes.found)
 
 
 class SinkWriter(DataSourceArrowWriter):
@@ -95,7 +95,7 @@ class SinkWriter(DataSourceArrowWriter):
             options = Options.parse(given, also=("producer", "stage"))
             self._target = SinkTarget.planned(options, _stage(given), schema)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> PushedCounts:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriteCounts:
         with one_line():
             return self._target.push(f"{self._job}.{_task().partitionId()}", iterator)
 
@@ -109,7 +109,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 raise InvalidInput("a stream is known by its checkpoint: leave out option producer")
             self._target = SinkTarget.planned(Options.parse(given, also=("stage",)), _stage(given), schema)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> PushedCounts:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriteCounts:
         with one_line():
             task = _task()
             query, batch = task.getLocalProperty(_QUERY), task.getLocalProperty(_BATCH)

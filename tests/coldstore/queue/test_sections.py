@@ -20,7 +20,9 @@ def in_sections(made: Made, most: int) -> Report:
     planned = sections.plan(made.store.files("orders"), most)
     parts = {each: sections.check(made.store.files("orders"), each) for each in reversed(planned.sections)}
     files = made.store.files("orders")
-    return verify.finish(files, verify.join(files, planned, [parts[each] for each in planned.sections]))
+    return verify.finish(
+        files, verify.join_sections(files, planned, [parts[each] for each in planned.sections])
+    )
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 5])
@@ -49,7 +51,7 @@ def test_what_is_committed_merged_and_swept_after_the_plan_is_no_defect(made: Ma
     made.queue.sweep()
     files = made.store.files("orders")
     parts = [sections.check(files, each) for each in planned.sections]
-    report = verify.finish(files, verify.join(files, planned, parts))
+    report = verify.finish(files, verify.join_sections(files, planned, parts))
     assert report.ok, report.defects
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from coldstore.shared import lists
 from coldstore.shared.batch import HEADERS, TIMESTAMP
-from coldstore.shared.lists import _made
+from coldstore.shared.lists import _build_array
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 BYTES = st.binary(max_size=5)
@@ -22,7 +22,7 @@ WHOLE = st.integers(-(2**63), 2**63 - 1)
 
 
 def check_same(items: list[Any], kind: pa.DataType) -> None:
-    found = _made(items, kind)
+    found = _build_array(items, kind)
     assert found is not None
     found.validate(full=True)
     assert found.type == kind
@@ -85,12 +85,12 @@ def test_truths_and_fractions() -> None:
     ],
 )
 def test_what_is_not_usual_is_left_to_pyarrow(items: list[Any], kind: pa.DataType) -> None:
-    assert _made(items, kind) is None
+    assert _build_array(items, kind) is None
 
 
 def test_text_that_cannot_be_encoded_is_refused_as_pyarrow_does() -> None:
     with pytest.raises(UnicodeError):
-        _made(["\ud800"], pa.binary())
+        _build_array(["\ud800"], pa.binary())
     with pytest.raises(UnicodeError):
         pa.array(["\ud800"], pa.binary())
 
@@ -119,7 +119,9 @@ def test_a_table_and_a_batch_without_rows() -> None:
 
 
 def test_pandas_that_is_loaded_or_not_there_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lists, "_made", lambda *_: pytest.fail("made here, though pyarrow would be quicker"))
+    monkeypatch.setattr(
+        lists, "_build_array", lambda *_: pytest.fail("made here, though pyarrow would be quicker")
+    )
     monkeypatch.setitem(sys.modules, "pandas", sys)
     assert lists.array([b"a"], pa.binary()).to_pylist() == [b"a"]
     monkeypatch.delitem(sys.modules, "pandas")

@@ -30,7 +30,7 @@ def test_a_task_set_is_a_set(runs: list[tuple[bool, int, int]], at: int) -> None
         assert tasks.has_none(at, 100) == model.isdisjoint(range(at, at + 100))
     assert len(tasks) == len(model)
     assert [task for first, count in tasks.runs() for task in range(first, first + count)] == sorted(model)
-    assert tasks.first_absent(at) == next(task for task in range(at, 9 * CHUNK) if task not in model)
+    assert tasks.first_missing(at) == next(task for task in range(at, 9 * CHUNK) if task not in model)
     assert list(tasks.copy().runs()) == list(tasks.runs())
 
 
@@ -38,7 +38,7 @@ def test_a_long_set_that_is_full_takes_no_memory() -> None:
     tasks = TaskSet()
     tasks.add_run(1, 10_000_000)
     assert sum(isinstance(chunk, bytearray) for chunk in tasks._chunks.values()) == 2
-    assert tasks.first_absent(1) == 10_000_001
+    assert tasks.first_missing(1) == 10_000_001
 
 
 @settings(max_examples=60, deadline=None)

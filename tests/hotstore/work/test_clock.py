@@ -43,12 +43,12 @@ def test_a_stamp_that_was_made_before_the_process_stood_still_is_no_other_wall_c
 def test_times_of_pushes_are_those_of_the_shift_that_they_were_made_with() -> None:
     pushes = PushTimes()
     second, hour = SECOND_US, 3_600 * SECOND_US
-    pushes.see(0, [1 * second, 2 * second], 0, 3 * second)
+    pushes.note_seen(0, [1 * second, 2 * second], 0, 3 * second)
     # The clock is set ahead: of what is looked at then, the first was pushed before.
-    pushes.see(2, [3 * second, hour + 5 * second], hour, 6 * second)
+    pushes.note_seen(2, [3 * second, hour + 5 * second], hour, 6 * second)
     # It is set back: elements have the last time once more.
-    pushes.see(4, [hour + 5 * second] * 2, -hour, 7 * second)
-    pushes.see(0, [1 * second, 2 * second], -hour, 8 * second)  # the group begins anew
+    pushes.note_seen(4, [hour + 5 * second] * 2, -hour, 7 * second)
+    pushes.note_seen(0, [1 * second, 2 * second], -hour, 8 * second)  # the group begins anew
     stamps = [second, 2 * second, 3 * second, *[hour + 5 * second] * 3]
     found = [pushes.of(task, stamp) / second for task, stamp in enumerate(stamps)]
     assert found == [1, 2, 3, 5, 7, 7]
@@ -57,7 +57,9 @@ def test_times_of_pushes_are_those_of_the_shift_that_they_were_made_with() -> No
 def test_steps_of_tasks_that_are_done_are_forgotten() -> None:
     pushes = PushTimes()
     for task in range(3_000):
-        pushes.see(task, [10**12], 0, task * SECOND_US)  # the clock was set back: each push has the same time
+        pushes.note_seen(
+            task, [10**12], 0, task * SECOND_US
+        )  # the clock was set back: each push has the same time
         pushes.forget(task - 10)
     assert len(pushes._firsts) < 2_000
     assert pushes.of(2_995, 10**12) == 2_995 * SECOND_US

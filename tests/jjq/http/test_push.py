@@ -83,12 +83,12 @@ async def test_a_large_push_of_lines_needs_no_step_for_each(orders: Web) -> None
 async def test_empty_lines_of_a_large_body_are_passed_over_in_steps(orders: Web) -> None:
     """As Python objects 2.3 million of them held up everybody for 0.7 s and took 200 MB."""
     lines = [b"%d" % n for n in range(60_000)]
-    before = orders.server._turns.steps
+    before = orders.server._scheduler.steps
     body = b"\n\r\n\n" + b"\r\n\n\n".join(lines) + b"\n\r\n"
     receipt = await orders.ask("POST", RAW, body, Content_Type=NDJSON)
     assert receipt.json["count"] == len(lines)
     assert await values_of(orders, "raw") == lines
-    assert orders.server._turns.steps > before + 5
+    assert orders.server._scheduler.steps > before + 5
 
 
 @pytest.mark.parametrize("line", [b"1\n", b"1\n\n"])
@@ -106,12 +106,12 @@ async def test_the_elements_of_a_large_document_are_read_in_steps(orders: Web) -
         {"value": {"n": n}, "headers": {"n": str(n)}, **({"key": f"k{n}"} if n % 7 else {})}
         for n in range(8_000)
     ]
-    before = orders.server._turns.steps
+    before = orders.server._scheduler.steps
     for space in (None, 1):
         body = json.dumps({"elements": sent}, indent=space)
         said = await orders.ask("POST", ELEMENTS, body, Content_Type="application/json")
         assert (said.status, said.json["count"]) == (200, len(sent)), said.json
-    assert orders.server._turns.steps > before + 2 * 8_000 / 1_000
+    assert orders.server._scheduler.steps > before + 2 * 8_000 / 1_000
     read = (await orders.ask("GET", f"{ELEMENTS}?limit=10000")).lines
     for place, element in enumerate(sent):
         got = {name: read[place][name] for name in element}

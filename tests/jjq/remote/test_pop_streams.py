@@ -13,7 +13,7 @@ from coldstore.shared.chance import SystemChance
 from coldstore.shared.clock import SystemClock
 from coldstore.shared.errors import Conflict, Exhausted, InvalidInput, NotFound, Unavailable
 from coldstore.shared.results import Popped
-from jjq.client.resumable_pop import Pops
+from jjq.client.resumable_pop import ResumablePops
 from jjq.limits import LAGGING_MAX, PLAIN_SECONDS
 from jjq.remote.multiplexer import PopCodec
 from jjq.remote.settings import RemoteSettings
@@ -29,7 +29,7 @@ Far = tuple[Served, CutProxy, RemoteStore]
 
 
 def streams(remote: RemoteStore) -> list[RequestStream[Any, Any]]:
-    return [each for each in remote._pops._streams.values() if each is not None and not each.ended]
+    return [each for each in remote._pop_streams._streams.values() if each is not None and not each.ended]
 
 
 def calls(jjq: Served) -> int:
@@ -201,7 +201,7 @@ async def test_through_many_cuts_nothing_is_skipped_or_given_twice(fake: Served)
     names = [f"s{n}" for n in range(6)]
     await prepared(fake.store, *names, elements=300)
     async with proxied(fake.server.address) as proxy, RemoteStore(proxy.address, PATIENT) as remote:
-        pops = Pops(remote, SystemClock(), SystemChance(), 20.0)
+        pops = ResumablePops(remote, SystemClock(), SystemChance(), 20.0)
         proxy.cut_after, proxy.cut_again = 8_000, 12
 
         async def drained(name: str) -> list[bytes]:

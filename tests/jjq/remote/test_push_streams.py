@@ -23,7 +23,7 @@ Far = tuple[Served, CutProxy, RemoteStore]
 
 
 def streams(remote: RemoteStore) -> list[RequestStream[Any, Any]]:
-    return [each for each in remote._plain._streams.values() if each is not None and not each.ended]
+    return [each for each in remote._push_streams._streams.values() if each is not None and not each.ended]
 
 
 async def warm(remote: RemoteStore, queue: str = "orders") -> None:

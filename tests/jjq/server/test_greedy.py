@@ -24,7 +24,7 @@ from coldstore.shared.limits import BATCH_ELEMENTS_MAX, HEADERS_MAX, KIB, MIB
 from jjq.limits import REQUEST_BYTES_MAX
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import arrow_field
-from jjq.wire.friendly import decode, decode_small, finish
+from jjq.wire.repeated_elements import decode, decode_small, finish
 from tests.jjq.server import greedy
 from tests.jjq.serving import Served, rest, said, until
 
@@ -76,7 +76,7 @@ async def test_too_many_elements_are_counted_before_one_is_parsed(
 ) -> None:
     await fake.remote.create_queue("greedy")
     raw = greedy.elements(b"", 2 * BATCH_ELEMENTS_MAX)
-    monkeypatch.delattr("jjq.wire.friendly._part")  # nothing gets there
+    monkeypatch.delattr("jjq.wire.repeated_elements._part")  # nothing gets there
     async with watched_loop() as stall:
         assert "more than 1000000 elements" in await refused(fake, "Push", raw)
     assert stall.seconds < STALL_SECONDS
@@ -92,7 +92,7 @@ async def test_a_large_push_in_the_friendly_form_is_decoded_while_others_are_ser
         ).receipt
     assert receipt.count == count
     assert stall.seconds < STALL_SECONDS
-    assert hot.server._turns.steps > count / 1_000
+    assert hot.server._scheduler.steps > count / 1_000
 
 
 async def test_a_large_push_to_a_json_queue_is_checked_while_others_are_served(hot: Served) -> None:
@@ -131,11 +131,11 @@ async def test_a_large_reply_in_the_friendly_form_is_encoded_while_others_are_se
     await hot.remote.create_subscriber("greedy", "x", "beginning")
     await hot.raw("Push")(greedy.elements(b"\x22\x01x", 100_000))
     request = pb.PopRequest(subscriber="greedy/x", max=100_000)
-    before = hot.server._turns.steps
+    before = hot.server._scheduler.steps
     async with watched_loop() as stall:
         raw = await hot.raw("Pop")(request.SerializeToString())
     assert stall.seconds < STALL_SECONDS
-    assert hot.server._turns.steps > before + 100
+    assert hot.server._scheduler.steps > before + 100
     reply = pb.PopResponse.FromString(raw)
     assert [e.offset for e in reply.elements.elements] == list(range(100_000))
 
@@ -144,7 +144,7 @@ async def test_a_small_push_does_not_wait_for_large_ones(hot: Served) -> None:
     await hot.remote.create_queue("greedy")
     await hot.remote.create_queue("healthy")
     large = asyncio.gather(*(hot.raw("Push")(greedy.elements(b"\x22\x01x", 100_000)) for _ in range(4)))
-    await until(lambda: hot.server._turns.steps > 5)
+    await until(lambda: hot.server._scheduler.steps > 5)
     small = pb.PushRequest(queue="healthy", elements=pb.Elements(elements=[pb.Element(value=b"a")]))
     await hot.stub.Push(small)
     assert not large.done()
@@ -163,7 +163,7 @@ async def test_an_element_with_too_many_fields_is_refused_unparsed(
     fake: Served, element: bytes, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await fake.remote.create_queue("greedy")
-    monkeypatch.delattr("jjq.wire.friendly._part")
+    monkeypatch.delattr("jjq.wire.repeated_elements._part")
     assert why in await refused(fake, "Push", greedy.elements(element, 1))
 
 
@@ -258,7 +258,7 @@ def test_the_friendly_form_is_what_protobuf_reads() -> None:
         if n in {7, 900}:
             element.headers["h"] = b"v" * 40_000
     raw = sent.SerializeToString() + b"\x50\x01"  # an unknown field, which protobuf passes over
-    batch = finish(decode(arrow_field.FriendlySpan(raw, 0, len(raw))))
+    batch = finish(decode(arrow_field.RepeatedElementsSpan(raw, 0, len(raw))))
     assert said(batch) == [e.value for e in sent.elements]
     assert batch.column("key").to_pylist() == [e.key if e.HasField("key") else None for e in sent.elements]
     headers = [list(e.headers.items()) or None for e in sent.elements]
@@ -275,7 +275,7 @@ def test_keys_and_headers_are_found_however_their_tags_are_written(element: byte
         (b"", {}),
         (b"k", {"h": b"v"}),
     ]
-    batch = finish(decode(arrow_field.FriendlySpan(content, 0, len(content))))
+    batch = finish(decode(arrow_field.RepeatedElementsSpan(content, 0, len(content))))
     assert batch.column("key").to_pylist() == [None, b"k"]
     assert batch.column("headers").to_pylist() == [None, [("h", b"v")]]
 
@@ -289,9 +289,11 @@ def test_a_small_batch_is_decoded_without_a_count(
     element: bytes, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Counting made a push of a thousand elements a sixth slower."""
-    monkeypatch.delattr("jjq.wire.friendly._count")  # nothing gets there
+    monkeypatch.delattr("jjq.wire.repeated_elements._count")  # nothing gets there
     content = (b"\x0a" + arrow_field.varint(len(element)) + element) * count
-    batch = decode_small(arrow_field.FriendlySpan(b"before" + content + b"after", 6, 6 + len(content)))
+    batch = decode_small(
+        arrow_field.RepeatedElementsSpan(b"before" + content + b"after", 6, 6 + len(content))
+    )
     assert batch is not None
     assert said(batch) == [element[2:]] * count
     assert batch.schema == payload_schema("bytes")
@@ -311,4 +313,4 @@ def test_a_small_batch_is_decoded_without_a_count(
     ids=["elements", "bytes"],
 )
 def test_a_batch_that_may_take_long_is_not_decoded_at_once(content: bytes) -> None:
-    assert decode_small(arrow_field.FriendlySpan(content, 0, len(content))) is None
+    assert decode_small(arrow_field.RepeatedElementsSpan(content, 0, len(content))) is None

@@ -10,7 +10,7 @@ import pyarrow as pa
 from coldstore.shared.clock import SystemClock
 from coldstore.shared.limits import MIB
 from jjq.server.cluster_port import no_hint
-from jjq.server.loop_steps import Turns
+from jjq.server.loop_steps import StepScheduler
 from jjq.server.meter import Meter
 from jjq.server.open_streams import Streams
 from jjq.server.outgoing import Outgoing
@@ -72,7 +72,7 @@ async def test_elements_from_before_a_seek_are_not_sent_after_it_and_their_credi
         subscriber=SUBSCRIBER, credit=pb.Credit(elements=1), form=pb.FORM_ELEMENTS, batch_elements=2
     )
     streams = Streams(store)
-    stream = SubscribeStream(store, streams, Drain(), Turns(), no_hint, cast("Any", client), start)
+    stream = SubscribeStream(store, streams, Drain(), StepScheduler(), no_hint, cast("Any", client), start)
     cuts = stream._credit = CountedCuts(1, 0)
     serving = asyncio.create_task(stream.run())
     await until(lambda: client.offsets == [(0, 0)])

@@ -23,7 +23,7 @@ def test_they_can_be_pickled_and_said_again() -> None:
     more = {"s3_access_key": "me", "s3_secret_key": "hush", "tls_authority": "/ca.pem", "server": "a:1,b:2"}
     found = Options.parse(HERE | more | {"columns": "value, offset", "partition_bytes": "1000000"})
     assert pickle.loads(pickle.dumps(found)) == found
-    assert Options.parse(found.said()) == found
+    assert Options.parse(found.to_spark()) == found
     assert found.columns == ("value", "offset")
 
 
@@ -54,17 +54,17 @@ def test_secrets_are_not_shown() -> None:
         (HERE | {"tls_key": "/key.pem"}, "mTLS needs both certificate and key"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(given: dict[str, Any], said: str) -> None:
+def test_what_is_wrong_is_said_in_one_line(given: dict[str, Any], to_spark: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         Options.parse(given)
-    assert said in str(caught.value)
+    assert to_spark in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_options_of_tables_are_read_and_said_again() -> None:
     found = Options.parse(HERE | {"push_filters": "once", "times": "-5,7"}, also=TABLE_NAMES)
     assert (found.push_filters, found.times) == ("once", (-5, 7))
-    assert Options.parse(found.said(), also=TABLE_NAMES) == found
+    assert Options.parse(found.to_spark(), also=TABLE_NAMES) == found
     with pytest.raises(InvalidInput, match="push_filters is 'true': use none or once"):
         Options.parse(HERE | {"push_filters": "true"}, also=TABLE_NAMES)
 

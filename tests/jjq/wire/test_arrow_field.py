@@ -54,7 +54,7 @@ def test_the_friendly_form_is_cut_out_unparsed(request: pb.PushRequest) -> None:
     request.elements.elements.add(value=b"a")
     rest, found = arrow_field.split(request.SerializeToString())
     assert rest == head
-    assert isinstance(found, arrow_field.FriendlySpan)
+    assert isinstance(found, arrow_field.RepeatedElementsSpan)
     assert pb.Elements.FromString(found.bytes) == request.elements
 
 
@@ -87,7 +87,7 @@ def test_any_bytes_split_or_are_refused(raw: bytes) -> None:
         assert rest == raw
         return
     other = parsed(rest)
-    if isinstance(found, arrow_field.FriendlySpan):  # protobuf reads it later, and may refuse it then
+    if isinstance(found, arrow_field.RepeatedElementsSpan):  # protobuf reads it later, and may refuse it then
         if whole is not None:
             assert pb.Elements.FromString(found.bytes) == whole.elements
             whole.ClearField("elements")

@@ -12,7 +12,7 @@ from coldstore.shared.batch import payload, stamp
 from coldstore.shared.errors import InvalidInput, JjqError, NotFound, OutOfRange, Unavailable
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import arrow_field, arrow_ipc
-from jjq.wire.friendly import finish
+from jjq.wire.repeated_elements import finish
 from jjq.wire.results import Results, results
 from tests.jjq.serving import said
 

@@ -38,7 +38,7 @@ class CheckpointPlace(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Recalled:
+class RestoredCheckpoint:
     """The checkpoint that a start uses."""
 
     head: CheckpointHead
@@ -59,20 +59,20 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-class Recollection:
+class CheckpointRestore:
     """Reads checkpoints for one start. Blocks: for a worker thread."""
 
     def __init__(self, place: CheckpointPlace, parts: Sequence[CheckpointPart]) -> None:
         self._store, self._codec, self._folder = place
         self._parts = parts
-        self.recalled: Recalled | None = None
+        self.restored: RestoredCheckpoint | None = None
         self.unusable: list[str] = []  # what was wrong with those that were put aside
         self._damaged: list[bytes] = []  # the content of the newest of them, newest first
 
-    def recall(self, journal: int) -> int | None:
+    def restore(self, journal: int) -> int | None:
         """Give the parts what the newest sound checkpoint of this journal has; its sequence, None if there is none."""
         names = self._store.names()
-        while names and self.recalled is None:
+        while names and self.restored is None:
             name = names[-1]
             try:
                 head, tables = self._read(name, journal)
@@ -85,8 +85,8 @@ class Recollection:
                     part.restore({form.name: tables[form.name] for form in part.forms}, head.sequence)
             self._damaged.clear()
             own = [each for each in names if each.journal == journal]
-            self.recalled = Recalled(head, tables, own)
-        return self.recalled.head.sequence if self.recalled is not None else None
+            self.restored = RestoredCheckpoint(head, tables, own)
+        return self.restored.head.sequence if self.restored is not None else None
 
     def _read(self, name: CheckpointName, journal: int) -> tuple[CheckpointHead, dict[str, pa.Table]]:
         if name.journal != journal:

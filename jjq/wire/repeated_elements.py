@@ -23,7 +23,7 @@ from coldstore.shared.errors import InvalidInput
 from coldstore.shared.limits import BATCH_ELEMENTS_MAX, HEADERS_MAX, KIB
 from coldstore.shared.lists import null_column
 from jjq.v1 import jjq_pb2 as pb
-from jjq.wire.arrow_field import FriendlySpan, fields, read_varint
+from jjq.wire.arrow_field import RepeatedElementsSpan, fields, read_varint
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
@@ -61,7 +61,7 @@ def finish(steps: Steps[T]) -> T:
             return result
 
 
-def decode(span: FriendlySpan) -> Steps[pa.RecordBatch]:
+def decode(span: RepeatedElementsSpan) -> Steps[pa.RecordBatch]:
     """The payload that is pushed. Values are bytes here; the queue checks what they must be."""
     whole = decode_small(span)
     if whole is not None:
@@ -74,10 +74,10 @@ def decode(span: FriendlySpan) -> Steps[pa.RecordBatch]:
             yield
         parts.append(_part(span.raw[at:end]))
         at = end
-    return _joined(parts)
+    return _concat_parts(parts)
 
 
-def decode_small(span: FriendlySpan) -> pa.RecordBatch | None:
+def decode_small(span: RepeatedElementsSpan) -> pa.RecordBatch | None:
     """The payload at once if that is one step only, as it nearly always is; else None.
 
     Each element begins with the same byte, so there are no more elements than such bytes, wherever else these are.
@@ -94,7 +94,7 @@ def decode_small(span: FriendlySpan) -> pa.RecordBatch | None:
     return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 
 
-def _count(span: FriendlySpan) -> Steps[list[int]]:
+def _count(span: RepeatedElementsSpan) -> Steps[list[int]]:
     """Where each step of elements ends, or what is wrong with them, without parsing one."""
     ends: list[int] = []
     count, at = 0, span.begin
@@ -171,7 +171,7 @@ def _may_have(raw: bytes, tag: int) -> bool:
     return tag in raw or tag | 0x80 in raw
 
 
-def _joined(parts: list[ElementColumns]) -> pa.RecordBatch:
+def _concat_parts(parts: list[ElementColumns]) -> pa.RecordBatch:
     values = [part.values for part in parts]
     columns = [
         _column([(part.rows, part.keys) for part in parts], _BYTES),
