@@ -12,7 +12,7 @@ from cyclopts import App, CycloptsError
 
 from coldstore.shared.errors import JjqError
 from jjq.cli import exits
-from jjq.cli.groups.further import group_app, task_app
+from jjq.cli.groups import group, task
 from jjq.cli.groups.work import work
 from jjq.cli.operate import config, key, node, shard, status
 from jjq.cli.operate.backup import backup, restore
@@ -45,7 +45,7 @@ def make_app() -> App:
     for command in (
         serve, push.push, push.push_file, pop.pop, pop.peek, pop.tail, pop.replay, pop.get, sql, queue.blocks, verify,
         backup, restore, release, bench, status.ping, status.status, status.top,
-        queue.app, subscriber.app, group_app, task_app, work, key.app, node.app, shard.app, config.app, pipeline.app,
+        queue.app, subscriber.app, group.app, task.app, work, key.app, node.app, shard.app, config.app, pipeline.app,
         _text_app(),
     ):  # fmt: skip
         app.command(command)

@@ -15,11 +15,44 @@ from jjq.limits import CALL_SECONDS, PORT
 
 if TYPE_CHECKING:
     from coldstore.objects.settings import S3Settings
+    from coldstore.shared.clock import Clock
+    from coldstore.store import ColdStore
     from jjq.blocking import Client
     from jjq.client.blocking_operator import BlockingKeys, BlockingOperator
     from jjq.remote.settings import ClientTls
 
 _GROUP = "Connection"
+
+TlsCa = Annotated[
+    Path | None,
+    Parameter(
+        env_var="JJQ_TLS_CA",
+        group=_GROUP,
+        help="PEM file of the certificate authority to trust. Turns TLS on.",
+    ),
+]
+# The variables of a client alone go first: a machine may have those of a server, too.
+TlsCertificate = Annotated[
+    Path | None,
+    Parameter(
+        env_var=["JJQ_CLIENT_CERTIFICATE", "JJQ_TLS_CERTIFICATE"],
+        group=_GROUP,
+        help="PEM file of our own certificate, for mTLS.",
+    ),
+]
+TlsKey = Annotated[
+    Path | None,
+    Parameter(
+        env_var=["JJQ_CLIENT_KEY", "JJQ_TLS_KEY"], group=_GROUP, help="PEM file of our certificate's key."
+    ),
+]
+_KEY_HELP = (
+    "Key for a server that wants one. Better as JJQ_KEY: others on this machine can read a command line."
+)
+Key = Annotated[
+    str | None,
+    Parameter(name=["--key", "--access-key"], env_var="JJQ_KEY", group=_GROUP, help=_KEY_HELP),
+]
 
 
 @Parameter(name="*")
@@ -33,22 +66,10 @@ class Connection:
     timeout: Annotated[float, Parameter(group=_GROUP)] = CALL_SECONDS
     """Seconds that a call may take, including retries."""
 
-    tls_ca: Annotated[Path | None, Parameter(env_var="JJQ_TLS_CA", group=_GROUP)] = None
-    """PEM file of the certificate authority to trust. Turns TLS on."""
-
-    # The variables of a client alone go first: a machine may have those of a server, too.
-    tls_certificate: Annotated[
-        Path | None, Parameter(env_var=["JJQ_CLIENT_CERTIFICATE", "JJQ_TLS_CERTIFICATE"], group=_GROUP)
-    ] = None
-    """PEM file of our own certificate, for mTLS."""
-
-    tls_key: Annotated[Path | None, Parameter(env_var=["JJQ_CLIENT_KEY", "JJQ_TLS_KEY"], group=_GROUP)] = None
-    """PEM file of our certificate's key."""
-
-    key: Annotated[str | None, Parameter(name=["--key", "--access-key"], env_var="JJQ_KEY", group=_GROUP)] = (
-        None
-    )
-    """Key for a server that wants one. Better as JJQ_KEY: others on this machine can read a command line."""
+    tls_ca: TlsCa = None
+    tls_certificate: TlsCertificate = None
+    tls_key: TlsKey = None
+    key: Key = None
 
     transport: Annotated[str, Parameter(env_var="JJQ_TRANSPORT", group=_GROUP)] = "grpc"
     """How single calls travel: grpc, websocket, or auto. A second connection does not pay for one command."""
@@ -97,8 +118,9 @@ class Connection:
 class PushConnection(Connection):
     """The same for a command whose --key is the key of elements."""
 
-    key: Annotated[str | None, Parameter(name="--access-key", env_var="JJQ_KEY", group=_GROUP)] = None
-    """Key for a server that wants one. Better as JJQ_KEY: others on this machine can read a command line."""
+    key: Annotated[
+        str | None, Parameter(name="--access-key", env_var="JJQ_KEY", group=_GROUP, help=_KEY_HELP)
+    ] = None
 
 
 HERE = Connection()
@@ -117,12 +139,29 @@ def s3_settings(endpoint: str | None, region: str | None, keys: str = "JJQ_S3") 
     )
 
 
+def open_cold_store(cold: str, s3_endpoint: str | None, s3_region: str | None, clock: Clock) -> ColdStore:
+    """The store as a command that needs no server opens it: without a cache."""
+    from coldstore.shared.chance import SystemChance
+    from jjq.node.node import NodeSettings, open_cold
+
+    s3 = s3_settings(s3_endpoint, s3_region)
+    return open_cold(NodeSettings(Path(), cold, s3, cache_disk_bytes=0), clock, SystemChance())
+
+
+ColdUrl = Annotated[
+    str, Parameter(env_var="JJQ_COLD", help="The cold store: a folder, or s3://BUCKET/PREFIX.")
+]
+S3Endpoint = Annotated[
+    str | None, Parameter(env_var="JJQ_S3_ENDPOINT", help="URL of an S3 server that is not AWS.")
+]
+S3Region = Annotated[str | None, Parameter(env_var="JJQ_S3_REGION", help="Region of the bucket.")]
 Json = Annotated[bool, Parameter(name="--json", negative=())]
 AsJson = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON, for programs.")]
 Flag = Annotated[bool, Parameter(negative=())]
 JsonLines = Annotated[bool, Parameter(name="--json", negative=(), help="Print one JSON object per line.")]
 QueueName = Annotated[str, Parameter(help="Name of the queue.")]
 SubscriberId = Annotated[str, Parameter(help="Id of the subscriber: QUEUE/NAME.")]
+QueueFilter = Annotated[str | None, Parameter(help="Name of a queue. Default: all queues.")]
 GroupId = Annotated[str, Parameter(help="Id of the group: QUEUE/NAME.")]
 TextFile = Annotated[Path, Parameter(help="The text queue.")]
 Start = Annotated[

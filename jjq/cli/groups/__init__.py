@@ -1,8 +1,7 @@
 """Commands of workers, who take tasks, and of those who look after them.
 
-    group   `jjq group …`: create, list, show, update, pause, resume, seek, delete, statistics
-    task    `jjq task …`: take, ack, nack, release, touch, bury, kick, delete, peek, list, at
-    further `jjq group purge`, `release-all`, `changes`, and `jjq task complete`
+    group   `jjq group …`: create, list, show, update, pause, resume, seek, stats, purge, release-all, changes, delete
+    task    `jjq task …`: take, ack, nack, release, touch, complete, bury, kick, delete, peek, list, at
     work    `jjq work GROUP -- COMMAND`: each task to the standard input of a command
 
 A take and the ack that follows are two processes here. Both are the same session, which `--session` names: what one

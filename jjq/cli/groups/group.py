@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
 from coldstore.shared.errors import InvalidInput
-from jjq.cli.connection import HERE, AsJson, Clamp, Connection, Flag, GroupId, QueueName, Start, StartOnly
-from jjq.cli.output import print_fields, print_json, print_table, time_text
+from jjq.cli.connection import (
+    HERE,
+    AsJson,
+    Clamp,
+    Connection,
+    Flag,
+    GroupId,
+    QueueFilter,
+    QueueName,
+    Start,
+    StartOnly,
+)
+from jjq.cli.output import agreed, print_fields, print_json, print_table, time_text
+from jjq.cli.queues.elements import choose_form, print_elements
 
 if TYPE_CHECKING:
     from hotstore.groups.values import GroupInfo
@@ -100,18 +113,13 @@ def create(
 
 
 @app.command(name="list")
-def list_(queue: str | None = None, /, *, json: AsJson = False, at: Connection = HERE) -> None:
+def list_(queue: QueueFilter = None, /, *, json: AsJson = False, at: Connection = HERE) -> None:
     """List the groups of a queue, or of all queues.
 
     ```
     jjq group list
     jjq group list orders --json
     ```
-
-    Parameters
-    ----------
-    queue
-        Name of a queue. Default: all queues.
     """
     with at.open() as client:
         found = client.list_groups(queue)
@@ -237,6 +245,60 @@ def stats(group: GroupId, /, *, json: AsJson = False, at: Connection = HERE) -> 
     fields["oldest ready"] = f"{found.oldest_ready_seconds:.1f} s"
     fields["oldest taken"] = f"{found.oldest_taken_seconds:.1f} s"
     print_fields(fields)
+
+
+@app.command
+def purge(group: GroupId, /, *, yes: Flag = False, at: Connection = HERE) -> None:
+    """Every task that is not done becomes done, taken ones too. The queue's elements stay.
+
+    ```
+    jjq group purge orders/billing --yes
+    ```
+
+    Parameters
+    ----------
+    yes
+        Do not ask.
+    """
+    with at.open() as client:
+        left = client.get_group(group).tasks["total"]
+        if not yes and not (sys.stdin.isatty() and agreed(f"Purge {left} tasks of group {group}?")):
+            raise InvalidInput(f"nothing of group {group} was purged: say --yes")
+        print(f"purged {client.purge(group)}")
+
+
+@app.command(name="release-all")
+def release_all(group: GroupId, /, *, at: Connection = HERE) -> None:
+    """Every taken task becomes ready, whoever holds it.
+
+    ```
+    jjq group release-all orders/billing
+    ```
+    """
+    with at.open() as client:
+        print(f"released {client.release_all(group)}")
+
+
+@app.command
+def changes(group: GroupId, /, *, start: str = "end", json: AsJson = False, at: Connection = HERE) -> None:
+    """Print what happens to the tasks of a group, as it happens, until it is interrupted.
+
+    ```
+    jjq group changes orders/billing
+    jjq group changes orders/billing --start ago:1h
+    ```
+
+    Parameters
+    ----------
+    start
+        beginning, end, offset:N, time:ISO, ago:7d or last:N, in the group's ledger.
+    json
+        Also offset and time of each row.
+    """
+    form = choose_form(json, not json)
+    with at.open() as client:
+        for batch in client.changes(group, start):
+            print_elements(batch, form)
 
 
 @app.command

@@ -23,12 +23,15 @@ app = App(name="task", help="Take tasks of a worker group, give them back, and l
 
 State = Literal["ready", "taken", "delayed", "buried", "done"]
 Session = Annotated[str, Parameter(env_var="JJQ_SESSION", help="Who takes: the same name may ack.")]
+TaskAttempt = Annotated[str, Parameter(help="ID:ATTEMPT each, as `jjq task take` printed them.")]
+TaskId = Annotated[int, Parameter(help="Ids of the tasks.")]
+Reason = Annotated[str | None, Parameter(help="Why, for the ledger.")]
 _SHOWN = 60
 _SESSION_SECONDS = 86_400.0  # long: the ttr of the task decides, not that of the session
 
 
 @contextmanager
-def session_client(at: Connection, session: str) -> Iterator[Client]:
+def _session_client(at: Connection, session: str) -> Iterator[Client]:
     """A client of this session. Tasks that it takes stay taken after the command has ended, for their ttr."""
     with at.open() as client:
         client.session(session, ttr=_SESSION_SECONDS)
@@ -66,7 +69,7 @@ def take(
     key
         Only tasks with this key; may be repeated.
     """
-    with session_client(at, session) as client:
+    with _session_client(at, session) as client:
         tasks = client.take(group, max, wait, ttr=ttr, keys=key)
     if json:
         for task in tasks:
@@ -78,29 +81,24 @@ def take(
 
 
 @app.command
-def ack(group: GroupId, /, *tasks: str, session: Session = "cli", at: Connection = HERE) -> None:
+def ack(group: GroupId, /, *tasks: TaskAttempt, session: Session = "cli", at: Connection = HERE) -> None:
     """Mark tasks as done.
 
     ```
     jjq task ack orders/billing 17:1 18:1
     ```
-
-    Parameters
-    ----------
-    tasks
-        ID:ATTEMPT each, as `jjq task take` printed them.
     """
-    with session_client(at, session) as client:
-        client.ack(group, receipts_of(tasks))
+    with _session_client(at, session) as client:
+        client.ack(group, _receipts_of(tasks))
 
 
 @app.command
 def nack(
     group: GroupId,
     /,
-    *tasks: str,
+    *tasks: TaskAttempt,
     delay: float | None = None,
-    reason: str | None = None,
+    reason: Reason = None,
     session: Session = "cli",
     at: Connection = HERE,
 ) -> None:
@@ -112,22 +110,18 @@ def nack(
 
     Parameters
     ----------
-    tasks
-        ID:ATTEMPT each, as `jjq task take` printed them.
     delay
         Seconds before they are ready again. Default: the group's backoff.
-    reason
-        Why, for the ledger.
     """
-    with session_client(at, session) as client:
-        client.nack(group, receipts_of(tasks), delay, reason)
+    with _session_client(at, session) as client:
+        client.nack(group, _receipts_of(tasks), delay, reason)
 
 
 @app.command
 def release(
     group: GroupId,
     /,
-    *tasks: str,
+    *tasks: TaskAttempt,
     delay: float | None = None,
     priority: int | None = None,
     session: Session = "cli",
@@ -141,20 +135,18 @@ def release(
 
     Parameters
     ----------
-    tasks
-        ID:ATTEMPT each, as `jjq task take` printed them.
     delay
         Seconds before they are ready again.
     priority
         Their new priority; a smaller number is taken first.
     """
-    with session_client(at, session) as client:
-        client.release(group, receipts_of(tasks), delay, priority)
+    with _session_client(at, session) as client:
+        client.release(group, _receipts_of(tasks), delay, priority)
 
 
 @app.command
 def touch(
-    group: GroupId, seconds: float, /, *tasks: str, session: Session = "cli", at: Connection = HERE
+    group: GroupId, seconds: float, /, *tasks: TaskAttempt, session: Session = "cli", at: Connection = HERE
 ) -> None:
     """Hold tasks for some seconds longer.
 
@@ -166,27 +158,55 @@ def touch(
     ----------
     seconds
         How much longer.
-    tasks
-        ID:ATTEMPT each, as `jjq task take` printed them.
     """
-    with session_client(at, session) as client:
-        client.touch(group, receipts_of(tasks), seconds)
+    with _session_client(at, session) as client:
+        client.touch(group, _receipts_of(tasks), seconds)
 
 
 @app.command
-def bury(group: GroupId, /, *ids: int, reason: str | None = None, at: Connection = HERE) -> None:
+def complete(
+    group: GroupId,
+    /,
+    *tasks: TaskAttempt,
+    push: Annotated[list[str], Parameter(negative=())],
+    session: Session = "cli",
+    json: AsJson = False,
+    at: Connection = HERE,
+) -> None:
+    """Ack tasks and push values to other queues of the same node, in one step: all of it or nothing.
+
+    ```
+    jjq task complete orders/billing 17:1 --push invoices="invoice of order 17"
+    ```
+
+    Parameters
+    ----------
+    push
+        QUEUE=VALUE; may be repeated.
+    """
+    values: dict[str, list[bytes]] = {}
+    for given in push:
+        queue, sign, value = given.partition("=")
+        if not sign:
+            raise InvalidInput(f"--push {given!r:.60} is not QUEUE=VALUE: write for instance invoices=17")
+        values.setdefault(queue, []).append(value.encode())
+    with _session_client(at, session) as client:
+        receipts = client.complete(group, _receipts_of(tasks), values)
+    offsets = {queue: receipt.first_offset for queue, receipt in receipts.items()}
+    if json:
+        print_json(offsets)
+        return
+    for queue, offset in offsets.items():
+        print(f"{queue}: {len(values[queue])} from offset {offset} on")
+
+
+@app.command
+def bury(group: GroupId, /, *ids: TaskId, reason: Reason = None, at: Connection = HERE) -> None:
     """Set tasks aside, whatever their state, until they are kicked.
 
     ```
     jjq task bury orders/billing 17 --reason "wrong currency"
     ```
-
-    Parameters
-    ----------
-    ids
-        Ids of the tasks.
-    reason
-        Why, for the ledger.
     """
     with at.open() as client:
         client.bury(group, _some(ids), reason)
@@ -194,7 +214,7 @@ def bury(group: GroupId, /, *ids: int, reason: str | None = None, at: Connection
 
 @app.command
 def kick(
-    group: GroupId, /, *ids: int, count: int | None = None, where: str | None = None, at: Connection = HERE
+    group: GroupId, /, *ids: TaskId, count: int | None = None, where: str | None = None, at: Connection = HERE
 ) -> None:
     """Make buried tasks ready: the oldest --count of them, those with these ids, or those that match --where.
 
@@ -206,8 +226,6 @@ def kick(
 
     Parameters
     ----------
-    ids
-        Ids of the tasks.
     count
         At most this many.
     where
@@ -219,17 +237,12 @@ def kick(
 
 
 @app.command
-def delete(group: GroupId, /, *ids: int, at: Connection = HERE) -> None:
+def delete(group: GroupId, /, *ids: TaskId, at: Connection = HERE) -> None:
     """Mark tasks as done, whatever their state. Their elements stay.
 
     ```
     jjq task delete orders/billing 17
     ```
-
-    Parameters
-    ----------
-    ids
-        Ids of the tasks.
     """
     with at.open() as client:
         client.delete_tasks(group, _some(ids))
@@ -314,7 +327,7 @@ def at(group: GroupId, time: str, /, *, json: AsJson = False, at: Connection = H
     print_table([name.upper() for name in columns], [[row[name] for name in columns] for row in rows])
 
 
-def receipts_of(tasks: tuple[str, ...]) -> list[TaskReceipt]:
+def _receipts_of(tasks: tuple[str, ...]) -> list[TaskReceipt]:
     from jjq.client.groups.task import TaskReceipt
 
     found = []

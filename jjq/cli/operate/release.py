@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
-
-from jjq.cli.connection import Flag, Json, s3_settings
+from jjq.cli.connection import ColdUrl, Flag, Json, S3Endpoint, S3Region, open_cold_store
 from jjq.cli.output import note, print_fields, print_json
 
 
 def release(
     *,
-    cold: Annotated[str, Parameter(env_var="JJQ_COLD")],
+    cold: ColdUrl,
     accept_loss: Flag = False,
-    s3_endpoint: Annotated[str | None, Parameter(env_var="JJQ_S3_ENDPOINT")] = None,
-    s3_region: Annotated[str | None, Parameter(env_var="JJQ_S3_REGION")] = None,
+    s3_endpoint: S3Endpoint = None,
+    s3_region: S3Region = None,
     json: Json = False,
 ) -> None:
     """Show which single server holds a cold store. With --accept-loss, let another server have it.
@@ -37,25 +32,16 @@ def release(
 
     Parameters
     ----------
-    cold
-        The cold store: a folder, or s3://BUCKET/PREFIX.
     accept_loss
         Release the store, after waiting for a sign of life of the old server.
-    s3_endpoint
-        URL of an S3 server that is not AWS.
-    s3_region
-        Region of the bucket.
     json
         Print JSON, for programs.
     """
-    from coldstore.shared.chance import SystemChance
     from coldstore.shared.clock import SystemClock
-    from jjq.node.node import NodeSettings, open_cold
     from sharding import single_node
 
-    s3 = s3_settings(s3_endpoint, s3_region)
     clock = SystemClock()
-    store = open_cold(NodeSettings(Path(), cold, s3, cache_disk_bytes=0), clock, SystemChance())
+    store = open_cold_store(cold, s3_endpoint, s3_region, clock)
     holder = single_node.release(store.objects, clock, accept_loss=accept_loss)
     released = accept_loss and holder is not None
     if json:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING
 
 from jjq.cli import exits
-from jjq.cli.connection import Json, s3_settings
+from jjq.cli.connection import ColdUrl, Json, S3Endpoint, S3Region, open_cold_store
 from jjq.cli.output import Bar, bytes_text, print_json, print_table, progress
 
 if TYPE_CHECKING:
@@ -19,9 +16,9 @@ if TYPE_CHECKING:
 
 def verify(
     *queues: str,
-    cold: Annotated[str, Parameter(env_var="JJQ_COLD")],
-    s3_endpoint: Annotated[str | None, Parameter(env_var="JJQ_S3_ENDPOINT")] = None,
-    s3_region: Annotated[str | None, Parameter(env_var="JJQ_S3_REGION")] = None,
+    cold: ColdUrl,
+    s3_endpoint: S3Endpoint = None,
+    s3_region: S3Region = None,
     json: Json = False,
 ) -> int:
     """Read every block of a cold store, and check that nothing is missing or altered. No server is needed.
@@ -39,23 +36,13 @@ def verify(
     ----------
     queues
         Names of queues. Default: all queues.
-    cold
-        The cold store: a folder, or s3://BUCKET/PREFIX.
-    s3_endpoint
-        URL of an S3 server that is not AWS.
-    s3_region
-        Region of the bucket.
     json
         Print the findings as JSON.
     """
-    from coldstore.shared.chance import SystemChance
     from coldstore.shared.clock import SystemClock
     from coldstore.shared.errors import DataLoss, NotFound
-    from jjq.node.node import NodeSettings, open_cold
 
-    s3 = s3_settings(s3_endpoint, s3_region)
-    settings = NodeSettings(Path(), cold, s3, cache_disk_bytes=0)
-    store = open_cold(settings, SystemClock(), SystemChance())
+    store = open_cold_store(cold, s3_endpoint, s3_region, SystemClock())
     names = queues or store.entries()
     if not names and store.id is None:  # a mistyped place must not pass for a sound one
         raise NotFound(f"nothing was ever written to {cold}: correct --cold")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from coldstore.shared.errors import InvalidInput
-from jjq.cli.connection import Connection, s3_settings
+from jjq.cli.connection import Connection, Key, TlsCa, TlsCertificate, TlsKey, s3_settings
 from jjq.cli.queues.sql_output import Format, open_output
 from jjq.limits import CALL_SECONDS, PORT
 
@@ -42,21 +42,10 @@ class SqlPlace:
     timeout: Annotated[float, Parameter(group=_GROUP)] = CALL_SECONDS
     """Seconds that a server may be silent."""
 
-    tls_ca: Annotated[Path | None, Parameter(env_var="JJQ_TLS_CA", group=_GROUP)] = None
-    """PEM file of the certificate authority to trust. Turns TLS on."""
-
-    tls_certificate: Annotated[
-        Path | None, Parameter(env_var=["JJQ_CLIENT_CERTIFICATE", "JJQ_TLS_CERTIFICATE"], group=_GROUP)
-    ] = None
-    """PEM file of our own certificate, for mTLS."""
-
-    tls_key: Annotated[Path | None, Parameter(env_var=["JJQ_CLIENT_KEY", "JJQ_TLS_KEY"], group=_GROUP)] = None
-    """PEM file of our certificate's key."""
-
-    key: Annotated[str | None, Parameter(name=["--key", "--access-key"], env_var="JJQ_KEY", group=_GROUP)] = (
-        None
-    )
-    """Key for a server that wants one. Better as JJQ_KEY: others on this machine can read a command line."""
+    tls_ca: TlsCa = None
+    tls_certificate: TlsCertificate = None
+    tls_key: TlsKey = None
+    key: Key = None
 
     s3_endpoint: Annotated[str | None, Parameter(env_var="JJQ_S3_ENDPOINT", group=_GROUP)] = None
     """URL of an S3 server that is not AWS."""

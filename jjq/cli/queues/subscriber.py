@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
-from jjq.cli.connection import HERE, AsJson, Clamp, Connection, QueueName, Start, StartOnly, SubscriberId
+from jjq.cli.connection import (
+    HERE,
+    AsJson,
+    Clamp,
+    Connection,
+    QueueFilter,
+    QueueName,
+    Start,
+    StartOnly,
+    SubscriberId,
+)
 from jjq.cli.output import print_fields, print_json, print_table, time_text
 
 if TYPE_CHECKING:
@@ -47,18 +57,13 @@ def create(
 
 
 @app.command(name="list")
-def list_(queue: str | None = None, /, *, json: AsJson = False, at: Connection = HERE) -> None:
+def list_(queue: QueueFilter = None, /, *, json: AsJson = False, at: Connection = HERE) -> None:
     """List the subscribers of a queue, or of all queues.
 
     ```
     jjq subscriber list
     jjq subscriber list orders --json
     ```
-
-    Parameters
-    ----------
-    queue
-        Name of a queue. Default: all queues.
     """
     with at.open() as client:
         found = client.list_subscribers(queue)
