@@ -37,7 +37,9 @@ LOST_ELEMENTS_MAX: Final = 100_000_000
 LOST_BLOCK_ELEMENTS: Final = 1_000_000  # placeholders in one block
 
 EXPOSED_QUEUES_MAX: Final = 250  # that the document in the cold store names: it must stay small
-WITNESS_SECONDS: Final = 30.0  # how often the cold store is told how far a busy journal goes: each is a put
+WITNESS_SECONDS: Final = (
+    30.0  # how often a busy journal writes to the cold store how far it goes: each is a put
+)
 
 # Idempotent producers, per queue
 RETRY_CHECK_SECONDS: Final = (

@@ -74,7 +74,7 @@ class Store(PushTarget, Protocol):
     async def accept_loss(self, queue: str, *, next_offset: int | None = None, dry_run: bool = False) -> Loss:
         """Give up what a queue has lost: placeholders take the offsets, and pushes go on; `dry_run` only tells.
 
-        `next_offset` is where the queue shall go on, if more elements than are known were acknowledged.
+        `next_offset` is where the queue is to go on, if more elements were acknowledged than are known.
         """
         ...
 

@@ -45,7 +45,7 @@ class ThreadRunner:
         return await asyncio.get_running_loop().run_in_executor(self._pool, copy_context().run, call)
 
     def close(self, *, wait: bool = True) -> None:
-        """Take nothing more; unless told not to, wait for what runs."""
+        """Take nothing more; by default, wait for what runs."""
         self._pool.shutdown(wait=wait)
 
 

@@ -17,7 +17,7 @@ class HotSettings:
     journal_bytes_max: int = 4 * GIB
     unsealed_bytes_max: int = 1 * GIB  # hot-hot and sealing blocks, which are in memory until they are cold
     pending_bytes_max: int = 64 * MIB  # pushed, not yet in the journal
-    group_bytes_max: int = 4 * MIB  # one journal write; a larger single push goes alone
+    group_bytes_max: int = 4 * MIB  # one journal write; a larger single push is a group of its own
     hot_bytes_max: int = 512 * MIB  # loaded blocks, shared by all subscribers
     disk_free_bytes_min: int = 256 * MIB
     idle_seconds: float = 600.0  # a subscriber that nobody asks for falls asleep

@@ -1,7 +1,7 @@
 """Checks the arguments of callers where they come in: an error names the argument at once.
 
-Without this, a wrong type would travel until something far away fails over it, with a sentence about a "built-in
-operation" or an attribute that nobody has heard of. Ranges are not looked at here: those who know them do.
+Without this, a wrong type would travel until distant code fails on it, with a sentence about a "built-in operation" or
+an attribute that the caller never used. Ranges are not checked here, but in the code that knows them.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class Subscription:
         self._portal.run(self._inner.close())
 
     def __del__(self) -> None:
-        # A loop that was left by `break` has dropped us: what was handled shall not come again.
+        # A `for` loop was left by `break` and dropped this subscription: handled elements must not come again.
         if self._open:
             with suppress(Exception):
                 self._portal.submit(self._inner.close())

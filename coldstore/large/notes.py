@@ -5,9 +5,10 @@
 
 `from` is the offset at which the queue went on when the object was first noted. No element before it names the object,
 so a sweep looks at elements from there on, and not at the whole history. A note is put before the first byte of its
-object, and removed when an element that names the object is durable. In between, whoever relies on the object renews
-the note while it is young enough; a sweep takes only old notes, and first marks them as `sweeping` by compare-and-swap.
-So a sweep and a push never both succeed: who renews first keeps the object, and who comes later is told to wait.
+object, and removed when an element that names the object is durable. In between, a push that relies on the object
+renews the note while it is young enough; a sweep takes only old notes, and first marks them as `sweeping` by
+compare-and-swap. So a sweep and a push never both succeed: if the push renews first, the object stays; if it comes
+later, it must wait.
 
 The order of looks matters: first at the note, then at the object. No note and then an object means that the object
 stays; an object and then no note could mean that it has just been swept.
@@ -77,8 +78,8 @@ class UploadNotes:
     def forget(self, sha256: str, *, in_parts: bool = True) -> None:
         """A durable element names the object: it stays for good.
 
-        Parts that were left behind go first, as nobody looks for them without the note. Whoever still uploads the same
-        bytes begins again, and is told that they are there.
+        Parts that were left behind go first, as nobody looks for them without the note. A client that still uploads the
+        same bytes begins again, and learns that they are there.
         """
         if in_parts:
             self.abort_uploads(sha256)

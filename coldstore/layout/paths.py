@@ -17,7 +17,7 @@
     journals/<node>/<seq:020d>                           journal on object storage
     checkpoints/<node>/<name>                            checkpoints of such a journal (hotstore/checkpoint)
     checkpoints/<node>/quarantine/<name>                 those that were damaged
-    journal.json, cluster/journals/<node>.json           how far a journal on a disk goes; of a lone server, of a node
+    journal.json, cluster/journals/<node>.json           how far a journal on a disk goes (server alone; node)
     access.json                                          keys, of which it has digests (compare-and-swap)
     deletions/<name>.json                                a queue that was deleted: its files are to be removed
 

@@ -2,7 +2,7 @@
 
 A folder's entries are ordered as if every subfolder's name ended in '/', because the keys below it go on with
 '/': `a-b/x`, `a.b`, `a/x`, `a0`. A store that sorts bare names has `a/x` first. Directories do, and so does
-SeaweedFS. When it is told to start after a key, SeaweedFS also uses that order, and silently leaves out keys
+SeaweedFS. If a listing is to start after a key, SeaweedFS also uses that order, and silently leaves out keys
 that are greater. So no store's own order is trusted: `walk` reads one folder at a time, and `in_order` sorts
 a folder's pages while they stream by.
 """

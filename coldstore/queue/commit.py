@@ -11,7 +11,7 @@ as the file of its elements. From then on they are part of the queue, whatever b
 
 **2. A final block holds only elements that are committed already**, so its metadata,
 `meta/F.final.json`, put if absent, merely regroups them. F is the end of committed final blocks, which
-never change, so all writers try for the same key. Whoever loses it loses nothing: it looks at the
+never change, so all writers try for the same key. A writer that loses it loses nothing: it looks at the
 queue again and finds its elements there.
 
     young block                        final block, with new elements and young ones before them
@@ -38,7 +38,7 @@ on. If its metadata is there as well, look at the queue again. Else compare elem
 D is replaced only when its writer cannot commit it any more: it begins as the committed elements do
 and has other new ones, then we hold the claim that it needs; or it differs from committed elements,
 then it lost that claim before. Between 3 and the swap readers find a D with the wrong digest and read
-the copy. Whoever writes next finishes the swap first (`settle`), so D is right before another file
+the copy. The next writer finishes the swap first (`settle`), so D is right before another file
 appears in `data/`. D changes at most once, from an uncommitted file to the committed one:
 
     absent ──put if absent──▶ X, uncommitted ──metadata names X──▶ committed
@@ -239,7 +239,7 @@ def _count_if_same(final: _Final, found: Object) -> int | None:
     files, ours = final.files, final.draft
     try:
         file = BlockFile(found.data, final.key, ours.first, check_pages=True)
-        # Nothing vouches for this file yet, so it must not unpack to more than ours and one row group do.
+        # Nothing proves this file yet, so it must not unpack to more than ours and one row group do.
         bytes_max = unpacked_bytes_max(ours.raw_bytes + limits.ROW_GROUP_BYTES + limits.ELEMENT_BYTES_MAX)
         if (
             file.provenance.get("jjq.queue") == files.settings.id

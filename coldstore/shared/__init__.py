@@ -5,7 +5,7 @@
     clock, chance  time and randomness, passed in; a real one and one for tests each
     failpoint      named points at which a test may kill the process
     batch          elements as Arrow record batches: check a payload, stamp it, take it apart
-    push           one push: a batch, and how it shall be written
+    push           one push: a batch, and how it is to be written
     headers        the headers of a batch: reserved names, nulls, sizes
     json_text      checks that values are JSON, a step at a time; long ones too
     lists          Python lists as Arrow columns, without loading pandas; columns of nulls that take no memory

@@ -42,7 +42,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when told to; sleeping moves it. Ships with the product, for tests."""
+    """A clock that moves only when a test moves it; sleeping moves it, too. Ships with the product, for tests."""
 
     def __init__(self, now_us: int = 1_767_225_600_000_000) -> None:
         self._now_us = now_us

@@ -145,7 +145,7 @@ class Checkpointer:
                 self._failures, self._wanted = (
                     self._failures + 1,
                     True,
-                )  # the parts have told their changes already
+                )  # the parts have given their changes already
                 self._next = self._clock.monotonic() + _BACKOFF.pause_after(self._failures)
                 raise _our_error(error) from error
             self._failures, self._wanted = 0, False

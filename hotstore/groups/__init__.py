@@ -1,7 +1,7 @@
 """Worker groups, the pure part: a queue's elements as tasks, handed to one worker at a time until each is done.
 
     values        what the verbs take and answer: settings, tasks, changes, outcomes, statistics
-    port          `WorkStore`: the verbs, whoever answers them
+    port          `WorkStore`: the verbs, for every store that has groups
     options       delay, ttl, ttr and priority of single tasks, as headers of their elements
     settings      checks of what callers set, and the settings as text for the ledger
     ledger        one row for each transition, as a tuple and as Arrow columns

@@ -56,7 +56,7 @@ def check_change(change: TaskChange, uses: frozenset[str]) -> None:
 
 
 def is_text(given: object) -> bool:
-    """Whether the ledger can hold it: a lone surrogate, for one, is a `str` and no text."""
+    """Whether the ledger can hold it: half of a surrogate pair, for example, is a `str` and no text."""
     try:
         return isinstance(given, str) and given.encode() is not None
     except UnicodeEncodeError:

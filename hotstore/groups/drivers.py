@@ -1,8 +1,8 @@
 """Drivers: which ready task is next. A driver is pure: no clock, no I/O, no asyncio.
 
-The group tells its driver which tasks became ready, and asks for some. The driver is not told that a task was deleted
-or buried meanwhile: it may ask, or it hands the task out, and the group, which knows better, asks for another. So a
-driver has five verbs and no state to keep true but its own order.
+The group tells its driver which tasks became ready, and asks for some. It does not tell the driver that a task was
+deleted or buried meanwhile: it may ask, or it hands the task out, and the group, which knows better, asks for another.
+So a driver has five verbs and no state to keep true but its own order.
 
 Shipped are `fifo`, `fifottl`, `limfifottl`, `arrival` (this file), `utube` and `utubettl` (keyed.py): one engine with
 parts switched on. Others come by the entry point `jjq.drivers`, which names a `DriverKind`; the suite for their
@@ -30,7 +30,7 @@ CAPACITY: Final = "capacity"
 USES: Final = frozenset({PRIORITY, TTL, DELAY, KEY, CAPACITY})
 OPTIONS: Final = frozenset(
     {PRIORITY, TTL, DELAY}
-)  # whoever uses one of them looks at the options of each task
+)  # a driver that uses one of them looks at the options of each task
 
 
 class Driver(Protocol):

@@ -124,7 +124,7 @@ class KeyedDriver:
 
     def is_overtaken(self, task: int, priority: int) -> bool:
         """Whether one of its key that comes before this task, which is out, was added since. It may not be ready any
-        more: whoever puts this task back and asks again gets the right one."""
+        more: a caller that puts this task back and asks again gets the right one."""
         key = self._out.get(task)
         if key is None:
             return False
@@ -159,7 +159,7 @@ class KeyedDriver:
                 self.took(key, min(sub.next_us, now_us + self._step_us) - self._step_us)
 
     def _is_held(self, key: bytes | None, sub: _SubQueue, now_us: int) -> bool:
-        """Whether the rate holds the key back; then it is looked at again in time."""
+        """Whether the rate holds the key back; then a timer looks at it again."""
         if not self._step_us or key is None or sub.next_us <= now_us:
             return False
         heapq.heappush(self._held, (sub.next_us, key))

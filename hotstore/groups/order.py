@@ -254,7 +254,7 @@ class TaskOrder:
         return self.state.open.by_state[READY] + self.state.untouched(self.end) - self.sleeping.count
 
     def choose(self, most: int, keys: Collection[bytes] | None) -> list[TaskRun]:
-        """The next tasks, out of the driver. Whoever gets them takes them, or puts them back."""
+        """The next tasks, out of the driver. The caller takes them, or puts them back."""
         if most == 1:
             return self._choose_one(keys)
         found: list[TaskRun] = []
@@ -295,7 +295,7 @@ class TaskOrder:
         return self.is_ready(task)
 
     def still_ready(self, first: int, count: int) -> Iterator[TaskRun]:
-        """Those of the tasks that the driver handed out which are ready; it is told of the others."""
+        """Which of the tasks that the driver handed out are ready; the driver gets the others back."""
         state = self.state
         if (
             first >= state.floor

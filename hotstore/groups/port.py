@@ -1,4 +1,4 @@
-"""The port of worker groups: the verbs, whoever answers them (this node, another node, a server).
+"""The port of worker groups: the verbs. This node, another node or a server answers them.
 
 Every verb with a batch answers for each task: tasks that cannot be changed are named in the outcomes, the others are
 changed. A request that is wrong as a whole (unknown group, negative time) raises, and changes nothing.

@@ -2,7 +2,8 @@
 
 Most deadlines of one duration come in order: those of tasks that were taken with one ttr, or pushed with one delay.
 They make a lane, a FIFO of arrays with 20 bytes for each run. A deadline that does not fit the end of its lane goes
-into a heap. Nothing is ever removed before its time: whoever gets a run that is due looks whether it still holds.
+into a heap. Nothing is ever removed before its time: the caller that gets a run that is due checks whether it still
+holds.
 
 All times of a group are those of a clock that does not jump (`SteadyClock`). Elements have the time of the wall clock.
 `PushTimes` knows what that clock showed more than the steady one when each task was pushed.
@@ -74,7 +75,7 @@ class Timers:
         self._soonest = NEVER_US
 
     def add(self, kind: int, time_us: int, first: int, count: int, duration_us: int) -> None:
-        """Be told of these tasks at `time_us`; `duration_us` names the lane."""
+        """Give these tasks out at `time_us`; `duration_us` names the lane."""
         self._soonest = min(self._soonest, time_us)
         lane = self._lanes.get((kind, duration_us))
         if lane is None and len(self._lanes) < TIMER_LANES_MAX:

@@ -43,7 +43,7 @@ class RetryBackoff:
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """What a group is told when it is created, and may be told anew by an update. Times are seconds."""
+    """The settings of a group, from its creation or from an update. Times are seconds."""
 
     driver: str = "fifo"
     ttr: float = 60.0  # how long a worker may hold a task before it goes to another one

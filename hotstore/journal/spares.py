@@ -55,7 +55,7 @@ class Inline:
         future: Future[T] = Future()
         try:
             future.set_result(work())
-        except Exception as error:  # noqa: BLE001 - kept for whoever asks for the result, as a pool does
+        except Exception as error:  # noqa: BLE001 - raised where the result is asked for, as a pool does
             future.set_exception(error)
         return future
 

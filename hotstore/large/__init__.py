@@ -1,6 +1,6 @@
 """Large objects on this node: uploads under way, downloads, and what a push may name.
 
-    port      `LargeStore`: the verbs, whoever does them; `large_of` finds them in a store
+    port      `LargeStore`: the verbs; `large_of` finds them in a store
     session   one upload under way: pieces become parts, a few of them on their way to the object store
     desk      all of them: limits and quotas, resuming, reading, checks before and after a push
     sweep     uploads that nobody named, now and then

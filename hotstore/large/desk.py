@@ -101,7 +101,7 @@ class ObjectDesk:
             await asyncio.wait(self._forgetting)
 
     def _resumed(self, upload: str, queue: str, sha256: str, size: int) -> UploadState | None:
-        """The upload of this name, if it is still known; whoever had it before cannot go on with it."""
+        """The upload of this name, if it is still known. A client that had it before cannot go on with it."""
         session = self._sessions.get(_name(upload))
         if session is None or (session.queue, session.sha256, session.size) != (queue, sha256, size):
             return None

@@ -1,8 +1,8 @@
-"""The protocol `LargeStore`: large objects in and out, whoever does it: this node, a router, or a client of a server.
+"""The protocol `LargeStore`: large objects in and out. A node, a router and a client of a server have it.
 
-An upload is begun, continued and finished. Who was cut off begins again with the name of the upload, and is told how
-much came; a server that was started again knows nothing of it, and the upload begins at 0. Begin also tells that the
-object is there already: then nothing is sent. Afterwards a push names the object (`Push.objects`).
+An upload is begun, continued and finished. A client that was cut off begins again with the name of the upload, and gets
+how much came; a server that was started again knows nothing of it, and the upload begins at 0. Begin also tells that
+the object is there already: then nothing is sent. Afterwards a push names the object (`Push.objects`).
 """
 
 from __future__ import annotations

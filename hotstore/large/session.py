@@ -100,5 +100,5 @@ class UploadSession:
             async with self._hashing:
                 await self._runner.run(lambda: self._upload.add(part))
             await self._runner.run(lambda: self._upload.put(number, part))
-        except Exception as error:  # noqa: BLE001 - told to whoever sends, or finishes
+        except Exception as error:  # noqa: BLE001 - raised by the next piece, or by the finish
             self._failed = self._failed or error

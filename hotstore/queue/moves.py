@@ -23,7 +23,7 @@ class Moves:
 
     def __init__(self, committer: Committer, changed: Callable[[Subscriber], None]) -> None:
         self._committer = committer
-        self.changed = changed  # told when a move is durable
+        self.changed = changed  # called when a move is durable
         self._rows: dict[int, tuple[int, int, int]] = {}
 
     def note(self, subscriber: Subscriber, previous: int, offset: int) -> None:

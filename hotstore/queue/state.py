@@ -5,7 +5,7 @@
     OPEN        requests are served
     CLOSING     it is about to leave: new requests wait, accepted pushes still reach the journal
     LEAVING     the journal says so: writes are refused, everything is sealed, then somebody decides
-    RETURNING   it stays after all; the journal is being told
+    RETURNING   it stays after all; the record that says so is on its way to the journal
     UNDECIDED   the journal says LEAVING, but not whether the queue has left: ask its owner document
     GONE        another node's, or deleted; this object is never used again
 
@@ -26,7 +26,7 @@ from typing import Any, Final
 from coldstore.shared.errors import DataLoss, JjqError, check
 from hotstore.journal import records
 
-# Of files that are gone there is nothing in it; so this is said of damaged ones, and only as a possibility.
+# It has nothing of files that are gone. So errors name it for damaged ones only, and only as a possibility.
 DAMAGED_FILES: Final = (
     "bytes of damaged ones, if there are any, are in the quarantine folder of the data directory"
 )
@@ -125,7 +125,7 @@ class Lifecycle:
         self.decision = asyncio.get_running_loop().create_future()
 
     def leave(self, why: JjqError) -> None:
-        """The journal is being told: later writes fail with `why`."""
+        """The record is on its way to the journal: later writes fail with `why`."""
         self._step("leave", Phase.LEAVING)
         self.refusal = why
 
@@ -135,7 +135,7 @@ class Lifecycle:
         self.refusal = None
 
     def reopen(self, *, journalled: bool) -> None:
-        """Serve requests again; if the journal could not be told, the next request opens the queue anew."""
+        """Serve requests again; if the record was not written, the next request opens the queue again."""
         self._step("reopen", Phase.OPEN if journalled else Phase.KNOWN)
         self._decide()
 

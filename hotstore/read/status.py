@@ -28,7 +28,7 @@ def installed_version() -> str:
 
 
 class StatusDesk:
-    """Tells how the node is. A cold store that hangs is asked by one question at a time."""
+    """Says how the node is. A cold store that does not answer has one question at a time."""
 
     def __init__(self, cold: ColdStore, runner: Runner, clock: Clock, node: str = _ALONE) -> None:
         self._cold = cold

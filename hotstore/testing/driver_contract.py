@@ -45,7 +45,7 @@ class _DriverTrial:
         self._next = 0
         self._waiting: set[int] = set()  # added, and not handed out since
         self._out: set[int] = set()
-        self._dead: set[int] = set()  # not ready any more; the driver was not told
+        self._dead: set[int] = set()  # not ready any more; the driver does not know
         self._keys: dict[int, bytes | None] = {}
         self._priorities: dict[int, int] = {}
         self._now_us = 0
@@ -139,7 +139,7 @@ class _DriverTrial:
             self._driver.free(task)
 
     def _kill(self) -> None:
-        """A task that waits is deleted: the driver may ask, or hands it out and is told."""
+        """A task that waits is deleted: the driver may ask, or hands it out and gets it back."""
         if self._waiting:
             self._dead.add(sorted(self._waiting)[self._pick(len(self._waiting))])
 

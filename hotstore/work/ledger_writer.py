@@ -70,7 +70,7 @@ class Flush:
         self._writer.fail(error)
 
     def end(self, error: Exception) -> None:
-        """It will not be written; everybody who waits for it is told."""
+        """It will not be written; the calls that wait for it raise `error`."""
         self.ended, self.error = True, error
         for _, reply in self._waiting:
             if not reply.done():
@@ -123,7 +123,7 @@ class LedgerWriter:
         self._lazy_seconds = lazy_seconds
         self._whole = False  # the group that is being formed must have all rows
         self._failed: Exception | None = None
-        # Told the ledger's offset when the state is next that of a row of the ledger.
+        # Called with the ledger's offset when the state is next that of a row of the ledger.
         self.capture: Callable[[int], None] | None = None
 
     def flush(self) -> Flush:
@@ -162,7 +162,7 @@ class LedgerWriter:
             try:
                 self.flush()
             except JjqError:
-                return  # the store is closing or has failed: whoever needs these rows is told
+                return  # the store is closing or has failed: a call that needs these rows raises it
 
     def form(self, flush: Flush) -> None:
         """The group of this entry is being formed."""
@@ -185,8 +185,8 @@ class LedgerWriter:
     def refusal(self) -> Exception | None:
         """Why no row may be written any more: rows before it were lost, or the journal says that the queue leaves.
 
-        A verb that waited for something while its queue left makes rows that come too late. Nobody was told that they
-        are durable, so they are dropped, and the next owner goes by what the ledger has.
+        A verb that waited for something while its queue left makes rows that come too late. Nobody got an answer that
+        says they are durable, so they are dropped, and the next owner goes by what the ledger has.
         """
         if self._failed is None and self.ledger.state.refusal is not None:
             self.fail(self.ledger.state.refusal)

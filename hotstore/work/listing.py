@@ -65,7 +65,7 @@ def _done(live: LiveGroup, first: int) -> Iterator[int]:
 
 
 async def task_infos(group: WorkGroup, ids: Sequence[int]) -> list[TaskInfo]:
-    """What these tasks are, and their elements. What is long done is told by the ledger."""
+    """What these tasks are, and their elements. The ledger knows those that were done long ago."""
     if not ids:
         return []
     batch = await group.elements.rows(ids)
@@ -143,7 +143,7 @@ async def settle_repeated(group: WorkGroup, change: TaskChange, outcomes: TaskOu
 
 
 async def _last_rows(group: WorkGroup, tasks: list[int]) -> dict[int, LedgerRow]:
-    """The rows that ended these tasks, looked for from the ledger's end, where those of late are."""
+    """The rows that ended these tasks. The search begins at the ledger's end, where recent rows are."""
     found: dict[int, LedgerRow] = {}
     end = group.ledger.next
     while end > group.ledger.first and tasks:

@@ -29,7 +29,7 @@ class _Session:
 
 
 class Sessions:
-    """The sessions of this node. `on_end` is told of each that has ended."""
+    """The sessions of this node. `on_end` is called with each that has ended."""
 
     def __init__(self, clock: Clock, on_end: Callable[[str], None]) -> None:
         self._clock = clock

@@ -70,7 +70,7 @@ class WorkGroup:
         )
         self.line: deque[asyncio.Future[bool]] = deque()  # takes, woken by True that wait
         self._passes = 0  # how many in line may still look because of what happened last
-        self._woken = 0  # takes that were told to look, and have not looked yet
+        self._woken = 0  # takes that were woken, and have not looked yet
         self.pushes: deque[asyncio.Future[None]] = deque()  # that wait until a task is done
         self._waits, self._runs = TaskTimes(), TaskTimes()
         self.kept_rows = 0  # of the ledger, that the newest snapshot has, if this node has put it
@@ -289,7 +289,7 @@ class WorkGroup:
                 turn.set_result(None)
 
     def end_line(self, error: JjqError) -> None:
-        """Nothing comes any more: those who wait are told why."""
+        """Nothing comes any more: the calls that wait raise why."""
         self.wake_pushes()
         while self.line:
             turn = self.line.popleft()

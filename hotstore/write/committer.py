@@ -51,7 +51,7 @@ class Source(Protocol):
 
 
 class Committer:
-    """The only user of the journal once recovery is over."""
+    """The only user of the journal after recovery."""
 
     # Without slots, Python is slower at the attributes of an instance with so many.
     __slots__ = (
@@ -78,7 +78,7 @@ class Committer:
         self._calls: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._busy = False  # the journal's thread, or this one, is at a group or a call
-        self._alone = 0  # how many entries may go at once, as nobody else was there of late
+        self._alone = 0  # how many entries may be committed at once, because no others came recently
         self._begin_soon = False
         self._notify_written = False
         self._crowded = False  # an entry of the group that is being formed is that of several callers
@@ -249,7 +249,7 @@ class Committer:
         return records
 
     def _send(self, group: Group, records: list[Record], notify: bool) -> None:
-        """Into the journal behind other groups; rejections rest on those, and are told after them."""
+        """Into the journal behind other groups. Rejections rest on those groups, so they are answered after them."""
         self._groups_in_flight.add(group)
         if records:
             self._busy = True

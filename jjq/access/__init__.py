@@ -6,7 +6,7 @@
     service      jjq.v1.Keys: the keys over gRPC
     quotas       how much a key may push
     signatures   pushes that show that their sender knows a queue's secret
-    audit        acts of administrators, told to a queue
+    audit        acts of administrators, pushed to a queue
     calls        which right each method of gRPC needs, and on which queue
 
 Without any key everything is open. From the first key on, nothing is open but health: gRPC asks `calls`, HTTP asks the

@@ -3,7 +3,7 @@
     {"time":"2026-01-01T00:00:00.000000Z","key":"<id>","door":"grpc","act":"DeleteQueue","queue":"orders","request":"…"}
 
 Acts are recorded after they were done, and only if there are keys: without them nobody is anybody. An act is done
-whether or not it can be told; one that cannot is an error in the log, with all its fields.
+even if its element cannot be written; then an error in the log has all its fields.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
           "quota":{"bytes_per_second":0.0,"elements_per_second":1000.0,"streams":8}}, …],   only where it has one
  "signed":{"orders":"<64 hex>"},   secrets of signed queues; only where there are any
  "limits":{"orders":65536},     bytes of a push to a queue, at most; only where there are any
- "peer":"<64 hex>"}             what nodes show each other; whoever reads the object store could do all anyway
+ "peer":"<64 hex>"}             the key that nodes show each other; a reader of the object store may do all anyway
 """
 
 from __future__ import annotations

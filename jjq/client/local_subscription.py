@@ -98,7 +98,7 @@ class LocalDeliveries:
             self._read_from(offset)
 
     def end(self, error: JjqError) -> None:
-        """Give `error` to whoever reads."""
+        """Raise `error` in the reader."""
         self._error = self._error or error
         if self._reader is not None:
             self._reader.cancel()

@@ -9,7 +9,7 @@ of their sequences: after a failure it refuses the later ones in flight (`Confli
 they are sent again, too.
 
 A store that does not know a producer takes any sequence as its first. If it refused the first batch and
-took the second, the first could never follow. So the first batch goes alone. The same holds for the first
+took the second, the first could never follow. So the first batch is sent alone. The same holds for the first
 batch after a long silence, in which the store may have forgotten the producer.
 
 When a batch fails for good, the producer goes on under a new identity. Batches of unknown outcome fail

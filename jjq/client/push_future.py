@@ -47,7 +47,7 @@ async def wait_done(batcher: Batcher, batch: ProducerBatch) -> None:
 
 
 def wake_future(future: asyncio.Future[None]) -> None:
-    """Wake whoever awaits `future`, if anyone still does."""
+    """Wake the coroutine that awaits `future`, if it still does."""
     if not future.done():
         future.set_result(None)
 

@@ -1,7 +1,7 @@
 """Pops that survive a lost reply: nothing is skipped, and nothing is given twice.
 
 A pop moves the subscriber, so a pop whose reply is lost cannot simply be made again. The client
-remembers where each subscriber was when it last heard of it; an attempt after a lost reply names that
+remembers where each subscriber was in the last reply; an attempt after a lost reply names that
 place, and the store answers with the very elements of the lost reply, or with the next ones if the
 lost request never arrived. First attempts name no place, so several clients may share a subscriber.
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class AsyncSqlResult:
     """An asynchronous iterator of record batches; memory holds a few of them at a time.
 
-    Whoever does not want all rows closes it, or leaves `async with`: that stops the query.
+    To stop the query before all rows came, close it, or leave `async with`.
     """
 
     def __init__(self, batches: AsyncIterator[pa.RecordBatch]) -> None:

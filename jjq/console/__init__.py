@@ -5,7 +5,7 @@
     static/     index.html and the ES modules:
         app.js       starts everything: navigation, routing, key dialog, banner
         early.js     the chosen theme, before anything is drawn
-        screens.js   the table of screens; whoever adds a screen adds a line
+        screens.js   the table of screens; a new screen is a new line in it
         core/        API, live figures, routes, formats: no markup
         parts/       components that several screens use
         screens/     one file for each screen, and its own parts

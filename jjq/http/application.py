@@ -131,7 +131,7 @@ class Application:
             # The server ends: the web server would answer in words of its own, which are no problem document.
             await self._refuse(Unavailable(_BROKEN_OFF), request, meter, send, headers)
             raise
-        except Exception as error:  # noqa: BLE001 - told to the client, and logged if nobody foresaw it
+        except Exception as error:  # noqa: BLE001 - the client gets it; it is logged if it was not foreseen
             meter.took(clock.monotonic() - started)
             meter.received(request.received_bytes)
             await self._refuse(error, request, meter, send, headers)

@@ -294,7 +294,7 @@ class Request:
         return await decode_json(await self.document(most), kind)
 
     async def document(self, most: int) -> bytes:
-        """The body, which is said to be JSON."""
+        """The body, whose content type is JSON."""
         if self.media_type != JSON:
             raise HttpRefusal(415, f"Content-Type is {self.media_type[:60]!r}: send {JSON}", Accept=JSON)
         return await self.body(most)

@@ -40,7 +40,7 @@ class _PendingCall(NamedTuple):
 
     tell: Tell
     late: asyncio.TimerHandle
-    writes: bool  # else nobody need be told of an unknown outcome
+    writes: bool  # only then an outcome can be unknown
 
     def unknown(self, text: str) -> Unavailable:
         return Unavailable(f"{text}; the outcome is unknown" if self.writes else text)

@@ -4,13 +4,13 @@ Lane     One connection. Long streams get further lanes once one carries enough 
          calls of a connection, and those above the limit would silently wait.
 Link     All addresses of a client, and its lanes. Any node of a cluster answers any request, so if one cannot
          be reached the next one is asked.
-Hints    Which server owns a queue, as servers have told. A hint is used once a connection to that server
+Hints    Which server owns a queue, as servers have said. A hint is used once a connection to that server
          stands. Until then, requests go through the servers that the user named, which forward them. So an
          address that is only valid inside of a cluster does no harm.
 
 Patience begins with the first contact. A client that has reached no server yet hears within two seconds that all
 its addresses refuse it, and why (contact.py): most likely its settings are wrong. One that has reached a server
-goes on trying for as long as its verbs have time.
+goes on trying for as long as its verbs may take.
 
 `await_call` and `read_message` await gRPC: every failure becomes one of our own errors, and a cancellation stays one.
 grpc.aio loses a cancellation that comes while a call fails: it raises the failure instead, and a caller that

@@ -1,12 +1,12 @@
 """First contact: why a server cannot be reached, in a sentence that says what to do.
 
-gRPC tells "failed to connect to all addresses" or "Socket closed" of everything that may be wrong, often after many
-seconds. So where a client has not reached any server yet, and its connections do not come about, each address is
-looked at by plain means: does anybody listen, do both sides mean TLS, do they trust each other, is it gRPC at all?
-A look changes nothing on the other side; it says hello as any client of HTTP/2 does, and hangs up.
+gRPC says "failed to connect to all addresses" or "Socket closed" whatever is wrong, often after many seconds. So if a
+client has not reached any server yet, and cannot connect, this module checks each address by simple means: does
+anybody listen, do both sides use TLS, do they trust each other, is it gRPC at all? A check changes nothing on the other
+side: it says hello as any client of HTTP/2 does, and hangs up.
 
-Silence is no answer: a server that is busy may need more time than a look has. Then there is nothing to say, and
-the client goes on trying as if it had reached it.
+Silence is no answer: a busy server may need more time than a check has. Then there is nothing to say, and the client
+goes on trying as if it had reached the server.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ async def _secure(target: str, host: str, port: int, tls: ClientTls) -> Obstacle
             "name the authority that signed it, and the server as its certificate does",
         )
     except (ssl.SSLError, ConnectionResetError):
-        pass  # by whom it was refused is told by what it says to others
+        pass  # the checks without a certificate, which follow, say which side refused it
     if await _greets(host, port, None):
         return Obstacle(f"{target} does not speak TLS, and this client does", "leave out the TLS settings")
     if not await _shakes_hands(host, port, context):

@@ -121,7 +121,7 @@ class RemoteCluster:
 
 
 class QueryDesk:
-    """Who answers the queries of a client: its server, or this process if it is told where the cold store is."""
+    """Who answers the queries of a client: its server, or this process if it knows where the cold store is."""
 
     def __init__(self, store: RemoteStore, clock: Clock, chance: Chance) -> None:
         self._store = store

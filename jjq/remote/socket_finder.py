@@ -164,6 +164,6 @@ class SocketFinder:
 
 
 async def _until_closed(transport: WSTransport) -> None:
-    """Return when the connection is gone. Why it broke is told to the calls on it."""
+    """Return when the connection is gone. The calls on it raise why it broke."""
     with suppress(Exception):
         await transport.wait_disconnected()

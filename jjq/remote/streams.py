@@ -76,7 +76,7 @@ class RequestStream(Generic[Body, Answer]):
         self._requests.wake()
 
     async def over(self) -> None:
-        """Return when the stream has ended, by whoever's wish."""
+        """Return when the stream has ended, whichever side ended it."""
         await asyncio.wait([self._task])
 
     async def close(self) -> None:
@@ -85,7 +85,7 @@ class RequestStream(Generic[Body, Answer]):
         await asyncio.wait([self._task])
 
     def _look(self) -> None:
-        """End the stream if it was not used of late."""
+        """End the stream if it was not used recently."""
         due = self._used + PLAIN_SECONDS
         if self._lasting or not self._requests.idle or due > self._loop.time():
             self._idle = self._loop.call_at(max(due, self._loop.time() + PLAIN_SECONDS / 2), self._look)

@@ -336,7 +336,7 @@ def _number(context: Context) -> str:
 
 
 async def _abort(context: Context, code: grpc.StatusCode, text: str, trailers: Any) -> NoReturn:
-    """End the call. If the client hangs up before it gets the error, that is no error of ours."""
+    """End the call. A client that hangs up before it gets the error causes no error here."""
     try:
         await context.abort(code, text, trailers)
     except grpc.aio.AbortError:

@@ -1,18 +1,18 @@
 """Messages on their way in: how many of one connection are received at a time, and how much of all together.
 
-gRPC gives us a message when all of it is here, and joins its pieces on the event loop: 9 MiB take ten milliseconds,
-and are in memory twice, before anything of ours can refuse them. A message that nobody has asked for stays with its
-client: HTTP/2 sends `LOOKAHEAD_BYTES` of it ahead and no more. So a call asks for its message when it is its turn:
+gRPC gives us a message when all of it has come, and joins its pieces on the event loop: 9 MiB take ten milliseconds,
+and are in memory twice, before our code can refuse them. A message that no call has asked for stays at its client:
+HTTP/2 sends at most `LOOKAHEAD_BYTES` of it ahead. So each call asks for its message when it is its turn:
 
     a new connection            has `RECEIVES_FIRST` of its messages received at a time
     a small message came        one more at a time, up to `RECEIVES_MAX`
     a large message came        `RECEIVES_FIRST` again; and for its next messages the connection waits for a place among
                                 all large ones (`LargeMessages`), until it has sent small ones for a while
 
-So nobody who sends small requests waits for those who send large ones, and a client that stalls in the middle of a
+So clients with small requests do not wait for clients with large ones, and a client that stalls in the middle of a
 message holds up its own connection only.
 
-Bodies of HTTP wait for the same places before they are received; their size is known by then, mostly.
+Bodies of HTTP wait for the same places before they are received; usually their size is known by then.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class LargeMessages:
             raise
 
     def hold(self, size: int) -> LargePlace:
-        """A message is here, whether there is room for it or not; while it is worked on."""
+        """For a message that has already come, whether there is room for it or not: count it while it is worked on."""
         return LargePlace(self, size, HOLD_SECONDS)
 
     def left(self, size: int) -> None:
@@ -118,7 +118,7 @@ class LargeMessages:
 
 
 class Sender:
-    """One connection: what it has sent of late, and its calls whose message is not asked for yet."""
+    """One connection: what it sent recently, and its calls that have not asked for their message yet."""
 
     __slots__ = ("allowed", "expected", "line", "reading")
 
@@ -172,7 +172,7 @@ class Incoming:
         return raw  # type: ignore[no-any-return]
 
     def reading(self, sender: Sender, context: Context) -> Awaitable[Any]:
-        """The next message of a call, or of a stream; then the sender is to be told what came."""
+        """The next message of a call, or of a stream. The caller then says what came (`Sender.came`)."""
         return self._read_large(sender, context) if sender.expected else context.read()
 
     async def _read_large(self, sender: Sender, context: Context) -> Any:

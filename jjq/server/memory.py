@@ -1,15 +1,16 @@
 """Memory that large messages took: kept while more of them come, given back to the system soon after.
 
-A page that comes from the system costs two microseconds, zeros included, and a message of 9 MiB is copied twice on the
-event loop: with new pages that took eleven milliseconds, and takes less than one with pages that are there. So what is
-freed is kept. A while after the last large message, or after many small ones, it is given back, by `malloc_trim`, on a
-thread, as it takes some milliseconds; if they come without end, now and then. And again and again for some minutes
-(`TRIM_AGAIN_SECONDS`): what was pushed is free when its block is sealed, what a client did not read when it hangs up.
+A new page from the system costs two microseconds, zeros included, and a message of 9 MiB is copied twice on the event
+loop. With new pages that took eleven milliseconds; with pages that the process already has it takes less than one. So
+the process keeps what it frees. Some time after the last large message, or after many small ones, `malloc_trim` gives
+the memory back, in a thread, because that takes some milliseconds. If messages come without end, this happens now and
+then. It is repeated for some minutes (`TRIM_AGAIN_SECONDS`): pushed elements are freed when their block is sealed, and
+replies that a client does not read when it hangs up.
 
-All threads share one arena: of others than the main one, `malloc_trim` never gives back what is free at the end.
-Arrow has memory of its own, and each thread gives back what it freed itself: so the loop does that.
+All threads share one arena, because `malloc_trim` never gives back the free end of any arena but the main one.
+Arrow has memory of its own, and each thread gives back only what it freed itself, so the event loop does that.
 
-Other C libraries than glibc have no such calls and need none; there nothing is done.
+C libraries other than glibc have no such calls and need none; there this module does nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _PIECE_BYTES: Final = 32 * MIB  # the largest that the library takes
 
 
 def set_up() -> None:
-    """For a process that is a server and nothing else: its rules for memory are ours to make."""
+    """Set the rules for memory of the whole process. Only for a process that is a server and nothing else."""
     mallopt = _function("mallopt")
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _PIECE_BYTES)

@@ -26,7 +26,7 @@ class Stream(Protocol):
     moving: asyncio.Lock  # held while the subscriber is moved, by a seek or by a confirmation
 
     def moved(self, offset: int) -> None:
-        """The subscriber is at `offset` now, by someone else's will: go on there."""
+        """The subscriber is at `offset` now, moved by somebody else: go on there."""
         ...
 
     def end(self, error: BaseException | None) -> None:
@@ -73,7 +73,7 @@ class Streams:
             yield stream.moved
 
     async def look(self) -> None:
-        """Find streams whose subscriber was moved or deleted behind our back."""
+        """Find streams whose subscriber was moved or deleted elsewhere."""
         before = {
             subscriber: (stream, stream.generation, stream.confirmed)
             for subscriber, stream in self._open.items()

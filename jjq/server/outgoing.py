@@ -1,4 +1,4 @@
-"""What was made for clients that have not read it yet: one budget for all of them.
+"""Messages that clients have not read yet: one budget for all of them.
 
 A message that a client does not read stays in memory, twice: our bytes and gRPC's copy of them. A stream makes its
 next message when the last one is gone, so it holds one at a time; but thousands of streams that never read held
@@ -8,9 +8,9 @@ next message when the last one is gone, so it holds one at a time; but thousands
     half of it is used: those who read slowest are closed    with RESOURCE_EXHAUSTED
     all of it is used: a message that is not small is not sent    its stream is closed in the same way
 
-gRPC has no way to take a message back. What a closed stream had under way stays, and counts, until its client reads
-it, and then the error, or hangs up. The rest of what the stream held is free at once: its batch, its place
-in a block. A client that reads on resumes where it was.
+gRPC cannot take a message back. The message that a closed stream was sending stays, and counts, until its client reads
+it and the error behind it, or hangs up. Everything else that the stream held is free at once: its batch, its place in a
+block. A client that reads on later resumes where it was.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _RETRY_SECONDS: Final = 1.0
 class Write:
     """A message on its way.
 
-    It is written by a coroutine that nobody may break off, whoever gives up waiting for it. A task would be that, for
-    the price of one more round of the loop in each message; so the coroutine is driven from here: it waits for gRPC,
+    The coroutine that writes it must run to its end, even if its caller stops waiting. A task would do that, but would
+    cost one more round of the loop for each message. So this class drives the coroutine itself. It waits for gRPC,
     nearly always once.
     """
 
@@ -53,7 +53,7 @@ class Write:
             waited = self._writing.send(None)
         except StopIteration:
             self._end(None)
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - told to whoever waits
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the caller that waits raises it
             self._end(error)
         else:
             if waited is None:  # only for the next round

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_UNSAID: Final = "python3"  # what Spark takes if nobody said anything
+_UNSAID: Final = "python3"  # what Spark takes by default
 _SETTING: Final = "spark.pyspark.python"
 
 
 def use_this_python(spark: SparkSession) -> None:
     """Have workers run the driver's Python, where they are on its machine; elsewhere warn that they do not.
 
-    Whatever the user said is left alone. A name that was given to the session as `spark.pyspark.python`, which Spark
-    heeds only if spark-submit is told, is used.
+    A choice of the user is left alone. Spark obeys `spark.pyspark.python` only if spark-submit gets it; if the session
+    has it, it is used here.
     """
     context = _context(spark)
     if context is None or context.pythonExec != _UNSAID or os.environ.get("PYSPARK_PYTHON"):

@@ -14,8 +14,8 @@
     worker          what that process runs
     frames          what a server and that process say to each other
 
-A `Query` enters; Arrow record batches leave, from an asynchronous iterator (`Queries.run`). The client, the gRPC server
-and whoever else answers people call nothing else.
+A `Query` enters; Arrow record batches leave, from an asynchronous iterator (`Queries.run`). The client, the gRPC
+server and HTTP call nothing else.
 
 Invariants:
 - A query sees each element of a queue exactly once, up to the moment at which it began, also while blocks are

@@ -68,7 +68,7 @@ class TextQueue:
     def append(self, value: str | bytes, variables: Sequence[str | bytes] = ()) -> TextItem:
         """Add a message at the end of the last file, which is created if need be. One write; all of it or nothing.
 
-        A variable keeps the length that it has here: pad it with spaces if it shall take more later.
+        A variable keeps the length that it has here: pad it with spaces if it may become longer later.
         """
         if not self._files:
             raise InvalidInput("this text queue has no file: give it a path, or call add_input")

@@ -3,8 +3,8 @@
 The lock is a `flock` on a file of its own, since an editor may replace the queue file itself at any time. The kernel
 gives the lock back when its holder dies. The sidecar is never removed: two processes could then lock two files.
 
-Before a change, its holder writes down what it is about to do; after it, where the file ended then. So whoever has
-the lock next can tell a half-written item from a whole one:
+Before a change, its holder writes down what it is about to do; after it, where the file ended then. So the next
+holder of the lock can tell a half-written item from a whole one:
 
     crc32, 8 hexadecimal digits ␠ kind ␠ device ␠ inode ␠ offset ␠ length ␠ size of the data \\n data
 

@@ -6,7 +6,7 @@ weighted by how much of a node it uses up:
     traffic   0.4   elements pushed and read in a second: processor and network, the first to run short
     memory    0.3   bytes held for the shard, unsealed elements and loaded blocks
     bytes     0.2   bytes of history behind it: what will be read and cached from time to time
-    count     0.1   every shard costs something, and queues without any load shall spread, too
+    count     0.1   every shard costs something, and queues without any load should spread, too
 
 If nobody in the cluster has anything of one side, that side is left out and the others count for more.
 """

@@ -1,4 +1,5 @@
-"""Checkpoints of a node whose journal is on object storage: objects beside it, for whoever serves its queues next.
+"""Checkpoints of a node whose journal is on object storage: objects beside it, for the node that serves its queues
+next.
 
     checkpoints/<node>/<sequence:020d>-<tenure:016x>-<digest>.duckdb      put once; the two newest of a tenure
     checkpoints/<node>/quarantine/<its name>                              one that was damaged

@@ -86,7 +86,7 @@ class Router(LocalOnlyStore):
         return self._ownership.node
 
     async def close(self) -> None:
-        """Close the connections to other nodes. Whoever opened the local store closes it."""
+        """Close the connections to other nodes. The caller that opened the local store closes that."""
         peers, self._peers = self._peers, {}
         await asyncio.gather(*(peer.close() for peer in peers.values()))
 
@@ -105,7 +105,7 @@ class Router(LocalOnlyStore):
         return "" if node == self._ownership.node else self._nodes.address(node) or ""
 
     async def _owner(self, queue: str) -> str:
-        """The node that owns the queue. If nobody does, or the owner is dead: the node that shall own it."""
+        """The node that owns the queue. If nobody does, or the owner is dead: the node that is to own it."""
         route = await self._routes.find(check_name(queue))
         if route is not None and not await self._is_there(route.owner):
             route = await self._routes.find(queue, AGAIN_SECONDS)  # perhaps another node took over by now

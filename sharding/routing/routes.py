@@ -71,7 +71,7 @@ class Routes:
         return route
 
     def moved(self, queue: str, owner: str | None) -> None:
-        """A node refused the queue; `owner` is whom it named."""
+        """A node refused the queue; `owner` is the node that it named."""
         known = self._known.get(queue)
         if owner is None or (known is not None and known.owner == owner):
             self.forget(queue)  # nothing new: read the document again

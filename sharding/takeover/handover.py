@@ -4,7 +4,7 @@
     2  journal: LEAVING. Later requests wait; seal the rest                 (hotstore.lifecycle.departure)
     3  put the state document: subscribers and producers
     4  swap the shards document: the next epoch, the next owner             the queue has moved
-    5  journal: LEFT; waiting requests are told where to go
+    5  journal: LEFT; waiting requests are answered with the new owner
 
 Any node may die at any step. Before step 4 the queue is the old owner's, which finds LEAVING in its journal and reads
 the shards document again (`Claims.confirm`). From step 4 on it is the new owner's, which finds everything in the cold

@@ -1,4 +1,4 @@
-"""`jjq serve`: run a node until it is told to stop, or until its journal fails."""
+"""`jjq serve`: run a node until a signal stops it, or until its journal fails."""
 
 from __future__ import annotations
 

@@ -5,6 +5,6 @@
     messages    sqew message enqueue|poll|ack|nack|get|peek|remove
     client      one connection to the server, and what it refuses
 
-A name is given as an option (`--name q`, `--queue q`) or by its place. It is not part of the command `jjq`: whoever
-comes from Sqew finds the same words, and the same exit codes, 0 and 1.
+A name is given as an option (`--name q`, `--queue q`) or by its place. It is not part of the command `jjq`: people
+who know Sqew find the same words, and the same exit codes, 0 and 1.
 """

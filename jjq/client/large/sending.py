@@ -168,6 +168,6 @@ async def _pieces(source: ObjectToSend, at: int) -> AsyncGenerator[bytes]:
                 ahead = asyncio.create_task(asyncio.to_thread(source.read_at, at))
             yield data
     finally:
-        if ahead is not None:  # a thread cannot be stopped, and whoever comes next reads the same file
+        if ahead is not None:  # a thread cannot be stopped, and the next attempt reads the same file
             await asyncio.wait([ahead])
             ahead.exception()

@@ -1,5 +1,5 @@
-"""GET and HEAD of what an element names: its object, or without one its value. Whoever only pops knows digest and size
-of the object from the element's header, and reads it by these.
+"""GET and HEAD of what an element names: its object, or without one its value. A client that only pops knows digest and
+size of the object from the element's header, and reads it by these.
 
     ETag                      the sha256, so If-None-Match and If-Range work
     Range: bytes=0-99         206 with these bytes; 416 for what begins after the end

@@ -259,7 +259,7 @@ def _length(request: Request) -> int:
 
 
 def _media_type(request: Request) -> str:
-    """What the file is said to be; empty: its name says so."""
+    """The media type that the request gives; empty: it follows from the name."""
     kind = request.media_type
     if kind.startswith("multipart/"):
         raise HttpRefusal(

@@ -1,6 +1,6 @@
 """Notices of the later stages of a post: assign, finish, retry and drop, read from the ledger of the queue's group.
 
-The ledger tells what happened to each task, whoever took it and over which door: a worker of gRPC finishes a message
+The ledger says what happened to each task, over every interface: a worker of gRPC may finish a message
 that was posted here. One reader follows the ledger of each queue of which somebody awaits something.
 
 A post is awaited by its offset, which is known when it was pushed. Its task may be taken before that, so transitions

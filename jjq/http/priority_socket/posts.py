@@ -1,6 +1,6 @@
 """Posts of one client: pushed in their order, those that wait together as one batch.
 
-The push is answered at the strongest of the stages ready, write and sync that its sender wants to be told of, and then
+The push is answered at the strongest of the stages ready, write and sync of which its sender wants notices, and then
 the notices of all of them are sent; without any it is synced. assign, finish, retry and drop come from the ledger
 (notices.py).
 """

@@ -205,7 +205,7 @@ class LiveFigures:
         while True:
             try:
                 made: LiveSample | Exception = await self._take(backend)
-            except Exception as error:  # noqa: BLE001 - whoever waits raises it
+            except Exception as error:  # noqa: BLE001 - the listeners that wait raise it
                 made = error
             waiting = self._next
             if waiting is not None and not waiting.done():
@@ -238,7 +238,7 @@ class LiveFigures:
         return self._compared
 
     async def _ask_nodes(self, backend: Backend) -> None:
-        """Now and then, and without waiting for a node or a cold store that hangs."""
+        """The status of all nodes, now and then, without waiting for a node or a cold store that does not answer."""
         now = backend.clock.monotonic()
         if self._asked is None and now - self._asked_at >= LIVE_STATUS_SECONDS:
             self._asked_at = now
@@ -256,7 +256,7 @@ class LiveFigures:
 
 
 async def _answers(work: list[Coroutine[Any, Any, QueueFigures | None]]) -> list[QueueFigures]:
-    """What is answered soon; a queue whose node hangs is left out, and does not hold up the others."""
+    """What is answered soon. A queue whose node does not answer is left out, and does not delay the others."""
     if not work:
         return []
     tasks = [asyncio.ensure_future(each) for each in work]

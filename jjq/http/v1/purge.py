@@ -2,7 +2,7 @@
 
 Every task of every worker group becomes done without being worked on, and every subscriber stands at the end. What
 was pushed until then can still be read, replayed and queried, and a subscriber or a group can be moved back to it.
-Whoever wants the elements themselves to go deletes the queue.
+To remove the elements themselves, delete the queue.
 
 With `dry_run` the same document says what would happen. The order of the acts is the one of the document, each of them
 is durable by itself, and all of them can be repeated: after a failure in the middle, purge again.

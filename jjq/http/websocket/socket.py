@@ -8,7 +8,7 @@
            when the server stops
     end    `close` sends a close frame and waits a moment for the client's
 
-Whoever speaks a protocol over it derives from `WebSocket` and has `on_message`.
+A protocol over it is a class derived from `WebSocket` with a method `on_message`.
 """
 
 from __future__ import annotations

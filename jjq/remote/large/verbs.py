@@ -2,8 +2,8 @@
 
 The bytes go beside, over HTTP (direct.py), where that can be had and they are many.
 
-An upload that is broken off raises `Unavailable`. Whoever sends (jjq/client/large/sending.py) begins again with its
-name: it goes on where it was if the same server still knows it, else at 0.
+An upload that is broken off raises `Unavailable`. The sender (jjq/client/large/sending.py) begins again with its name:
+it goes on where it was if the same server still knows it, else at 0.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class KeyInfo:
 
 @dataclass(frozen=True, slots=True)
 class CreatedKey:
-    """A new key, and its text, which is told once."""
+    """A new key, and its text, which is shown once."""
 
     key: KeyInfo
     text: str = field(repr=False)

@@ -30,7 +30,7 @@ _GONE: Final = "the connection to the server broke"
 
 
 class ThreadSocket:
-    """See the module's docstring. `lock` is held by whoever uses it."""
+    """See the module's docstring. The thread that uses it holds `lock`."""
 
     def __init__(self, place: SocketPlace, clock: Clock, chance: Chance) -> None:
         """Connect, or raise OSError: nothing was sent."""

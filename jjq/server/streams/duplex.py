@@ -141,14 +141,14 @@ class NumberedStream(Duplex):
         outcome: AddResult | Exception
         try:
             outcome = await work()
-        except Exception as error:  # noqa: BLE001 - told to the client, as the result of this request alone
+        except Exception as error:  # noqa: BLE001 - becomes the result of this request alone
             outcome = error
         self._ready.append(ReadyResult(number, began, outcome))
         self._changed.set()
 
     async def _break_off(self, answers: asyncio.Task[None]) -> None:
         """As above, but a message that is being written is finished: to cancel a write would cancel the call, and the
-        client would not hear why."""
+        client would not learn why."""
         self._broken = True
         self._changed.set()
         await asyncio.wait([answers])

@@ -51,7 +51,7 @@ async def upload_object(store: Store, drain: Drain, call: Call) -> None:
 
 
 async def _finish(large: LargeStore, upload: str, drain: Drain) -> None:
-    """Finish even if the client has gone: he will ask whether the object is there."""
+    """Finish even if the client has gone: it will ask whether the object is there."""
     work = asyncio.ensure_future(large.finish_upload(upload))
     drain.keep(work)
     await asyncio.shield(work)

@@ -6,7 +6,7 @@ too much in flight, so HTTP/2 holds the client back.
 
 A producer's pushes must not overtake each other when one of them fails. Stores refuse a sequence
 that does not follow the last one they know, which covers all but one case: they cannot know a
-producer whose very first push failed. So the first push of a producer on a stream goes alone, and
+producer whose very first push failed. So the first push of a producer on a stream is sent alone, and
 after a failure everything behind it is refused here until the failed sequence is pushed again.
 """
 
@@ -167,7 +167,9 @@ class PushStream(Duplex):
             if not first.done():
                 await asyncio.wait({first})  # it goes on if we are cancelled
         else:
-            with suppress(Exception):  # told with the result; this is a turn of the loop quicker
+            with suppress(
+                Exception
+            ):  # the result has it; to await it directly is one round of the loop quicker
                 await first
         share = min(len(self._waiting) // _SHARE, len(self._waiting) - 1)
         if share and not self._waiting[share][0].done():

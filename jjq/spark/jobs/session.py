@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Settings of a session that we start. spark-submit and --conf take precedence.
 _QUIET: Final = {
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "OFF",  # a task's error comes back as a value, and is said in one line
+    "spark.log.level": "OFF",  # a task's error comes back as a value, and is printed in one line
     "spark.sql.session.timeZone": "UTC",
 }
 _LOUD: Final = {**_QUIET, "spark.log.level": "WARN"}

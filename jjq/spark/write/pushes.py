@@ -7,9 +7,10 @@ A task is named by what is the same whenever it runs again, and pushes with the 
 A queue remembers 64 receipts of a producer, so none of these is forgotten before its producer is, which is after 7
 days, or when 10,000 others have pushed to the queue since.
 
-The first push of a task goes alone. If the server has its receipt already, the task ran before. Then the task asks for
-its other receipts, by pushes that can only be recognised or refused (no queue ever has the offset that they expect).
-It reads back the elements that it finds and leaves them out (`leave_out`). Otherwise this is the first attempt.
+The first push of a task is sent alone. If the server has its receipt already, the task ran before. Then the task asks
+for its other receipts, by pushes that can only be recognised or refused (no queue ever has the offset that they
+expect). It reads back the elements that it finds and leaves them out (`leave_out`). Otherwise this is the first
+attempt.
 
 Spark may hand a task its rows in another order when it runs again. So the rows that were pushed are read back and
 compared. As long as both go the same way, whole batches are compared by Arrow. From the first difference on, rows are
@@ -78,7 +79,7 @@ class Pushes:
     def _push_all(self, payloads: Iterator[pa.RecordBatch], at: int) -> None:
         """Push in rounds, with several in flight; `at` is the number of the next push."""
         while True:
-            # A queue that does not know a producer takes any sequence as its first: so the first goes alone.
+            # A queue that does not know a producer takes any sequence as its first: so the first is sent alone.
             left = PRODUCER_RECEIPTS_MAX - at % PRODUCER_RECEIPTS_MAX
             size = 1 if left == PRODUCER_RECEIPTS_MAX else min(left, PUSHES_IN_FLIGHT)
             batch = list(enumerate(islice(payloads, size), at))
