@@ -10,7 +10,7 @@
     socket_finder    finds out whether it has, and connects
     contact          why a server cannot be reached, found out at first contact
     retry            calls with one reply; which errors allow another attempt, and when
-    coalesce         plain pushes made at the same time become one
+    coalesce         requests made at the same time become one: pushes here, takes and acks in groups/
     multiplexer      numbered requests on a stream, with a policy that fails or sends again
     streams          plain pushes and pops over streams: nothing is sent twice
     ordered_pushes   pushes with producer and sequence: in order, sent again until answered

@@ -1,122 +1,195 @@
-"""Plain pushes that one client makes at the same time travel together.
+"""Requests that one client makes at the same time travel together.
 
-A call costs as much as a thousand elements. While two calls for a queue are under way, further small pushes
-wait for one of them to end, and then go as one batch. Each gets the receipt for its own part. A push goes at
-once if it is alone, or large. A caller that awaits each push before the next sees no difference: pushes that
-are made at the same time have no order.
+A request costs as much as a thousand elements, or a hundred tasks. While as many requests of a kind are under way as
+may be at a time, further ones wait for one of them to end, and then go as one. Each caller gets its own part of the
+reply. A caller that awaits each request before the next sees no difference: requests that are made at the same time
+have no order.
 
-A batch is written as a whole or not at all, so an error that says "not written" is true of every part. If the
-error says that the input is wrong, each part is sent by itself, to find out which one it is.
+`Coalescer` does that for any kind of request, `PushCoalescer` for pushes; groups/task_coalescer.py for takes and acks.
+
+A push goes at once if it is alone, or large. A batch is written as a whole or not at all, so an error that says "not
+written" is true of every part. If an error says that the input is wrong, each request is sent by itself, to find out
+which one it is; any other error is true of all.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
 from coldstore.shared.deadline import settle
 from coldstore.shared.errors import InvalidInput, JjqError
 from coldstore.shared.push import Push
-from coldstore.shared.results import Receipt, Stage
+from coldstore.shared.results import Receipt
 from jjq.limits import JOIN_BYTES_MAX, JOIN_CALLS, JOIN_PUSH_BYTES
 
-Send: TypeAlias = Callable[[Push], Awaitable[Receipt]]
-Waiting: TypeAlias = tuple[pa.RecordBatch, int, asyncio.Future[Receipt]]  # with the size in bytes
+Request = TypeVar("Request")
+Reply = TypeVar("Reply")
 
 
-class _Line:
-    """The pushes to one queue."""
+class _Line(Generic[Request, Reply]):
+    """Requests that may go as one."""
 
-    __slots__ = ("calls", "waiting")
+    __slots__ = ("calls", "soon", "waiting")
 
     def __init__(self) -> None:
         self.calls = 0  # on their way
-        self.waiting: deque[Waiting] = deque()
+        self.soon = False  # those that wait are sent in the next round of the event loop
+        self.waiting: deque[tuple[Request, asyncio.Future[Reply]]] = deque()
 
 
-class PushJoiner:
-    """Sends plain pushes by `send`, several in one call where that saves calls."""
+class Coalescer(Generic[Request, Reply]):
+    """Sends requests by `send`, several as one where that saves requests."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(
+        self,
+        send: Callable[[Request], Awaitable[Reply]],
+        gather: Callable[
+            [deque[tuple[Request, asyncio.Future[Reply]]]], list[tuple[Request, asyncio.Future[Reply]]]
+        ],
+        join: Callable[[list[Request]], Request],
+        share: Callable[[list[tuple[Request, asyncio.Future[Reply]]], Reply], None],
+        *,
+        calls: int,
+        unheard: Callable[[Request, Reply], None] | None = None,
+        wait_a_round: bool = False,
+    ) -> None:
+        """`gather` takes those from a line that fit into one request, `join` makes that, `share` answers each.
+
+        `calls` go at once; `unheard` gets a reply whose caller went away just when it came. With `wait_a_round` a
+        request waits one round of the event loop if the last one was that of several callers: the reply to that one
+        wakes all of them, and what they ask for next goes together, too.
+        """
         self._send = send
-        self._lines: dict[tuple[str, Stage], _Line] = {}
+        self._gather = gather
+        self._join = join
+        self._share = share
+        self._calls = calls
+        self._unheard = unheard
+        self._wait_a_round = wait_a_round
+        self._several = False  # the last request was one of several callers, and `wait_a_round`
+        self._lines: dict[Hashable, _Line[Request, Reply]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def append(self, push: Push) -> Receipt:
-        size: int = push.payload.get_total_buffer_size()
-        if size > JOIN_PUSH_BYTES:
-            return await self._send(push)
-        queue, stage = push.queue, push.stage
-        line = self._lines.get((queue, stage))
+    async def ask(self, key: Hashable, request: Request) -> Reply:
+        """The reply; requests with the same key may go together."""
+        line = self._lines.get(key)
         if line is None:
-            line = self._lines[queue, stage] = _Line()
-        if line.calls >= JOIN_CALLS:
-            reply: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
-            line.waiting.append((push.payload, size, reply))
-            return await reply
+            line = self._lines[key] = _Line()
+        is_full = line.calls >= self._calls
+        if is_full or self._several:
+            if not is_full and not line.soon:
+                line.soon = True
+                asyncio.get_running_loop().call_soon(self._send_waiting, key, line)
+            reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+            line.waiting.append((request, reply))
+            try:
+                return await reply
+            except asyncio.CancelledError:
+                if self._unheard is not None and _has_result(reply):
+                    self._unheard(request, reply.result())
+                raise
         line.calls += 1
         try:
-            return await self._send(push)
+            return await self._send(request)
         finally:
-            self._ended(queue, stage, line)
+            self._ended(key, line)
 
-    def _ended(self, queue: str, stage: Stage, line: _Line) -> None:
+    def _ended(self, key: Hashable, line: _Line[Request, Reply]) -> None:
         line.calls -= 1
-        joined = _take(line.waiting)
+        self._send_next(key, line)
+
+    def _send_waiting(self, key: Hashable, line: _Line[Request, Reply]) -> None:
+        line.soon = False
+        if line.calls < self._calls:
+            self._send_next(key, line)
+
+    def _send_next(self, key: Hashable, line: _Line[Request, Reply]) -> None:
+        """Send those that wait, as many as fit into one request."""
+        joined = self._gather(line.waiting)
         if joined:
+            self._several = self._wait_a_round and len(joined) > 1
             line.calls += 1
-            task = asyncio.create_task(self._send_all(queue, stage, line, joined), name="jjq-join")
+            task = asyncio.create_task(self._send_all(key, line, joined), name="jjq-join")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        elif not line.calls:
-            del self._lines[queue, stage]
+        elif not line.calls and not line.soon:
+            self._lines.pop(key, None)
 
-    async def _send_all(self, queue: str, stage: Stage, line: _Line, joined: list[Waiting]) -> None:
+    async def _send_all(self, key: Hashable, line: _Line[Request, Reply], joined: list[Any]) -> None:
         try:
-            await self._try(queue, stage, joined)
+            await self._try(joined)
         finally:
-            for _, _, reply in joined:
-                reply.cancel()  # those that have no answer: the client is being torn down
-            self._ended(queue, stage, line)
+            for _, reply in joined:
+                reply.cancel()  # those that have no reply: the client is being torn down
+            self._ended(key, line)
 
-    async def _try(self, queue: str, stage: Stage, joined: list[Waiting]) -> None:
-        payloads = [payload for payload, _, _ in joined]
+    async def _try(self, joined: list[Any]) -> None:
         try:
-            whole = payloads[0] if len(payloads) == 1 else pa.concat_batches(payloads)
-            receipt = await self._send(Push(queue, whole, stage=stage))
+            got = await self._send(self._join([request for request, _ in joined]))
         except InvalidInput as error:
             if len(joined) == 1:
-                _answer(joined[0][2], error)
+                settle(joined[0][1], error.copy())
                 return
             for one in joined:
-                await self._try(queue, stage, [one])
+                await self._try([one])
         except Exception as error:  # noqa: BLE001 - callers must not wait for ever
-            for _, _, reply in joined:
-                _answer(reply, error)
+            for _, reply in joined:
+                settle(reply, error.copy() if isinstance(error, JjqError) else error)
         else:
-            first = receipt.first_offset
-            for payload, _, reply in joined:
-                _answer(reply, Receipt(first, payload.num_rows, receipt.timestamp_us, receipt.stage))
-                first += payload.num_rows
+            self._share(joined, got)
 
 
-def _take(waiting: deque[Waiting]) -> list[Waiting]:
+class PushCoalescer:
+    """Sends independent pushes by `send`, several in one call where that saves calls."""
+
+    def __init__(self, send: Callable[[Push], Awaitable[Receipt]]) -> None:
+        self._send = send
+        self._pushes: Coalescer[Push, Receipt] = Coalescer(
+            send, _gather_pushes, _join_pushes, _share_receipt, calls=JOIN_CALLS
+        )
+
+    async def append(self, push: Push) -> Receipt:
+        if push.payload.get_total_buffer_size() > JOIN_PUSH_BYTES:
+            return await self._send(push)
+        return await self._pushes.ask((push.queue, push.stage), push)
+
+
+def _has_result(reply: asyncio.Future[Any]) -> bool:
+    return reply.done() and not reply.cancelled() and reply.exception() is None
+
+
+def _gather_pushes(waiting: deque[Any]) -> list[Any]:
     """Pushes that fit into one call, in the order in which they came; without those whose caller has gone."""
-    found: list[Waiting] = []
+    found: list[Any] = []
     size = 0
-    while waiting and size + waiting[0][1] <= JOIN_BYTES_MAX:
-        if found and not waiting[0][0].schema.equals(found[0][0].schema):
+    while waiting:
+        payload = waiting[0][0].payload
+        size += payload.get_total_buffer_size()
+        if size > JOIN_BYTES_MAX or (found and not payload.schema.equals(found[0][0].payload.schema)):
             break
         one = waiting.popleft()
-        if not one[2].done():
+        if one[1].done():
+            size -= payload.get_total_buffer_size()
+        else:
             found.append(one)
-            size += one[1]
     return found
 
 
-def _answer(reply: asyncio.Future[Receipt], outcome: Receipt | Exception) -> None:
-    settle(reply, outcome.copy() if isinstance(outcome, JjqError) else outcome)
+def _join_pushes(pushes: list[Push]) -> Push:
+    if len(pushes) == 1:
+        return pushes[0]
+    first = pushes[0]
+    return Push(first.queue, pa.concat_batches([push.payload for push in pushes]), stage=first.stage)
+
+
+def _share_receipt(joined: list[Any], receipt: Receipt) -> None:
+    first = receipt.first_offset
+    for push, reply in joined:
+        rows = push.payload.num_rows
+        settle(reply, Receipt(first, rows, receipt.timestamp_us, receipt.stage))
+        first += rows

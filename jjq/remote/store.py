@@ -26,7 +26,7 @@ from coldstore.shared.push import Push, PushTarget
 from coldstore.shared.results import BlockInfo, Loss, Popped, QueueInfo, Receipt, SubscriberInfo, queue_part
 from jjq.limits import CREDIT_BYTES, CREDIT_ELEMENTS, PAGE_ENTRIES, WAIT_SECONDS_MAX
 from jjq.remote.channels import Lane, Link
-from jjq.remote.coalesce import PushJoiner
+from jjq.remote.coalesce import PushCoalescer
 from jjq.remote.large.verbs import OpenUpload, RemoteLarge
 from jjq.remote.operate.administration import RemoteAdministration
 from jjq.remote.ordered_pushes import OrderedPushes
@@ -65,7 +65,7 @@ class RemoteStore(RemoteAdministration, RemoteLarge, PushTarget):
         self._push_streams = push_streams(self._link)
         self._pop_streams = pop_streams(self._link)
         self._lagging = LaggingSubscribers()
-        self._joiner = PushJoiner(self._push_at_once)
+        self._coalescer = PushCoalescer(self._push_at_once)
         self._uploads: dict[str, OpenUpload] = {}
         self._refused: set[str] = set()
 
@@ -227,7 +227,7 @@ class RemoteStore(RemoteAdministration, RemoteLarge, PushTarget):
 
     async def append(self, push: Push) -> Receipt:
         if push.plain and not push.timeout and not push.objects:
-            return await self._joiner.append(push)
+            return await self._coalescer.append(push)
         if push.producer is not None and push.sequence is not None:
             return await self._push_in_order(push, push.producer, push.sequence)
         return await self._push_once(push)

@@ -1,4 +1,7 @@
-"""`jjq release`: take a cold store from a single server that is gone; needs no server."""
+"""`jjq release`: take a cold store from a single server that is gone; needs no server.
+
+A file of its own: one file for each command.
+"""
 
 from __future__ import annotations
 

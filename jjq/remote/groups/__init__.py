@@ -1,8 +1,8 @@
 """The verbs of worker groups, answered by a server.
 
-    group_store   `RemoteWorkStore`: a `RemoteStore` with the verbs of `WorkStore`
-    joining       takes and acks that are made at the same time travel together
-    sessions      the Work streams by which a session is attached to servers, opened again when they break
+    group_store     `RemoteWorkStore`: a `RemoteStore` with the verbs of `WorkStore`
+    task_coalescer  takes and acks that are made at the same time travel together
+    sessions        the Work streams by which a session is attached to servers, opened again when they break
 
 Values of hotstore.groups enter; messages of jjq.wire.groups leave.
 

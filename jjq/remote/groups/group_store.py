@@ -14,8 +14,8 @@ Which verbs are repeated after a lost answer:
                                      no: twice is not the same as once. The error says that the outcome is unknown
 
 Takes that do not wait, and changes, go over the Work stream of their session, if it is attached (sessions.py); those
-that are made at the same time go together (joining.py). A take that waits is a call: cancelling it tells the server
-that nobody wants its tasks any more.
+that are made at the same time go together (task_coalescer.py). A take that waits is a call: cancelling it tells the
+server that nobody wants its tasks any more.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from hotstore.groups.values import (
 )
 from jjq.limits import TASK_PAGE, WAIT_SECONDS_MAX
 from jjq.remote.channels import Lane, read_message
-from jjq.remote.groups.joining import WorkJoiner
 from jjq.remote.groups.sessions import RemoteSession, SessionStream
+from jjq.remote.groups.task_coalescer import TaskCoalescer
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.store import RemoteStore, all_pages, encode_push
 from jjq.v1 import jjq_pb2 as pb
@@ -93,7 +93,7 @@ class RemoteWorkStore(RemoteStore):
     ) -> None:
         super().__init__(targets, settings, clock=clock, chance=chance)
         self._sessions: dict[str, RemoteSession] = {}
-        self._work_joiner = WorkJoiner(self._take_once, self._change_once)
+        self._coalesced_tasks = TaskCoalescer(self._take_once, self._change_once)
 
     async def close(self) -> None:
         sessions, self._sessions = list(self._sessions.values()), {}
@@ -180,7 +180,7 @@ class RemoteWorkStore(RemoteStore):
         wait = take.wait
         found: TakenTasks | None = None
         if wait == 0 or (0 < wait <= WAIT_SECONDS_MAX and take.group in self._lagging):
-            found = await self._work_joiner.take(take._replace(wait=0.0))
+            found = await self._coalesced_tasks.take(take._replace(wait=0.0))
         if found is None or (wait and not len(found.attempts)):
             found = await self._take_once(take)
         self._lagging.note(take.group, len(found.attempts) >= take.max)
@@ -224,7 +224,7 @@ class RemoteWorkStore(RemoteStore):
     # Changes --------------------------------------------------------------------------------------
 
     async def change_tasks(self, change: TaskChange) -> TaskOutcomes:
-        return await self._work_joiner.change(change)
+        return await self._coalesced_tasks.change(change)
 
     async def _change_once(self, change: TaskChange) -> TaskOutcomes:
         request, queue = change_out(change), queue_part(change.group)

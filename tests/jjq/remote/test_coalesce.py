@@ -11,7 +11,7 @@ from coldstore.shared.errors import Exhausted, InvalidInput, Unavailable
 from coldstore.shared.push import Push
 from coldstore.shared.results import Receipt
 from jjq.limits import JOIN_BYTES_MAX, JOIN_CALLS, JOIN_PUSH_BYTES
-from jjq.remote.coalesce import PushJoiner
+from jjq.remote.coalesce import PushCoalescer
 from tests.jjq.serving import until
 
 
@@ -37,15 +37,15 @@ class Sender:
         return Receipt(first, len(values), 7, push.stage)
 
 
-def begun(joining: PushJoiner, *values: bytes, queue: str = "q") -> list[asyncio.Task[Receipt]]:
-    return [asyncio.create_task(joining.append(Push(queue, payload("bytes", [value])))) for value in values]
+def begun(coalescer: PushCoalescer, *values: bytes, queue: str = "q") -> list[asyncio.Task[Receipt]]:
+    return [asyncio.create_task(coalescer.append(Push(queue, payload("bytes", [value])))) for value in values]
 
 
 async def test_what_comes_while_two_are_on_their_way_travels_together() -> None:
     # Given two calls that are on their way
     sender = Sender()
-    joining = PushJoiner(sender)
-    tasks = begun(joining, b"a", b"b", b"c", b"d", b"e")
+    coalescer = PushCoalescer(sender)
+    tasks = begun(coalescer, b"a", b"b", b"c", b"d", b"e")
     await until(lambda: len(sender.calls) == JOIN_CALLS)
     # When they end
     sender.gate.set()
@@ -59,17 +59,17 @@ async def test_what_comes_while_two_are_on_their_way_travels_together() -> None:
 async def test_one_after_the_other_is_a_call_each() -> None:
     sender = Sender()
     sender.gate.set()
-    joining = PushJoiner(sender)
+    coalescer = PushCoalescer(sender)
     for value in (b"a", b"b", b"c"):
-        await joining.append(Push("q", payload("bytes", [value])))
+        await coalescer.append(Push("q", payload("bytes", [value])))
     assert sender.calls == [[b"a"], [b"b"], [b"c"]]
 
 
 async def test_queues_and_large_pushes_do_not_wait_for_others() -> None:
     sender = Sender()
-    joining = PushJoiner(sender)
+    coalescer = PushCoalescer(sender)
     large = bytes(JOIN_PUSH_BYTES + 1)
-    tasks = begun(joining, b"a", b"b") + begun(joining, b"x", queue="r") + begun(joining, large)
+    tasks = begun(coalescer, b"a", b"b") + begun(coalescer, b"x", queue="r") + begun(coalescer, large)
     await until(lambda: len(sender.calls) == 4)
     sender.gate.set()
     await asyncio.gather(*tasks)
@@ -77,9 +77,9 @@ async def test_queues_and_large_pushes_do_not_wait_for_others() -> None:
 
 async def test_a_call_is_not_made_larger_than_is_good() -> None:
     sender = Sender()
-    joining = PushJoiner(sender)
+    coalescer = PushCoalescer(sender)
     value = bytes(JOIN_PUSH_BYTES // 2)
-    tasks = begun(joining, *[value] * 400)
+    tasks = begun(coalescer, *[value] * 400)
     await until(lambda: len(sender.calls) == JOIN_CALLS)
     sender.gate.set()
     await asyncio.gather(*tasks)
@@ -89,9 +89,9 @@ async def test_a_call_is_not_made_larger_than_is_good() -> None:
 
 async def test_wrong_input_fails_who_gave_it_and_nobody_else() -> None:
     sender = Sender()
-    joining = PushJoiner(sender)
+    coalescer = PushCoalescer(sender)
     sender.fails[b"d"] = InvalidInput("d is wrong", position=2)
-    tasks = begun(joining, b"a", b"b", b"c", b"d", b"e")
+    tasks = begun(coalescer, b"a", b"b", b"c", b"d", b"e")
     await until(lambda: len(sender.calls) == JOIN_CALLS)
     sender.gate.set()
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
@@ -102,9 +102,9 @@ async def test_wrong_input_fails_who_gave_it_and_nobody_else() -> None:
 @pytest.mark.parametrize("error", [Unavailable("unknown"), Exhausted("later", retry_after=3.0)])
 async def test_any_other_error_is_that_of_all_and_a_copy_for_each(error: Exception) -> None:
     sender = Sender()
-    joining = PushJoiner(sender)
+    coalescer = PushCoalescer(sender)
     sender.fails[b"d"] = error
-    tasks = begun(joining, b"a", b"b", b"c", b"d")
+    tasks = begun(coalescer, b"a", b"b", b"c", b"d")
     await until(lambda: len(sender.calls) == JOIN_CALLS)
     sender.gate.set()
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
@@ -114,13 +114,13 @@ async def test_any_other_error_is_that_of_all_and_a_copy_for_each(error: Excepti
     assert [getattr(one, "retry_after", None) for one in failed] == [getattr(error, "retry_after", None)] * 2
     assert failed[0] is not failed[1]
     # And the line goes on
-    assert (await joining.append(Push("q", payload("bytes", [b"z"])))).count == 1
+    assert (await coalescer.append(Push("q", payload("bytes", [b"z"])))).count == 1
 
 
 async def test_who_no_longer_waits_is_not_sent() -> None:
     sender = Sender()
-    joining = PushJoiner(sender)
-    tasks = begun(joining, b"a", b"b", b"c", b"d")
+    coalescer = PushCoalescer(sender)
+    tasks = begun(coalescer, b"a", b"b", b"c", b"d")
     await until(lambda: len(sender.calls) == JOIN_CALLS)
     tasks[2].cancel()
     await asyncio.wait({tasks[2]})
@@ -131,8 +131,8 @@ async def test_who_no_longer_waits_is_not_sent() -> None:
 
 async def test_a_call_that_is_broken_off_lets_the_next_ones_go() -> None:
     sender = Sender()
-    joining = PushJoiner(sender)
-    tasks = begun(joining, b"a", b"b", b"c")
+    coalescer = PushCoalescer(sender)
+    tasks = begun(coalescer, b"a", b"b", b"c")
     await until(lambda: len(sender.calls) == JOIN_CALLS)
     tasks[0].cancel()
     await until(lambda: len(sender.calls) == 3)
@@ -143,8 +143,8 @@ async def test_a_call_that_is_broken_off_lets_the_next_ones_go() -> None:
 async def test_who_leaves_while_the_common_call_is_under_way_fails_nobody_else() -> None:
     # Given three pushes that travel together
     sender = Sender()
-    joining = PushJoiner(sender)
-    tasks = begun(joining, b"a", b"b", b"c", b"d", b"e")
+    coalescer = PushCoalescer(sender)
+    tasks = begun(coalescer, b"a", b"b", b"c", b"d", b"e")
     await until(lambda: len(sender.calls) == JOIN_CALLS)
     sender.later.clear()
     sender.gate.set()
@@ -160,11 +160,11 @@ async def test_who_leaves_while_the_common_call_is_under_way_fails_nobody_else()
 async def test_pushes_of_another_schema_travel_in_a_call_of_their_own() -> None:
     # Given bytes, text and bytes again, that wait for a queue
     sender = Sender()
-    joining = PushJoiner(sender)
-    tasks = begun(joining, b"a", b"b", b"c")
+    coalescer = PushCoalescer(sender)
+    tasks = begun(coalescer, b"a", b"b", b"c")
     await until(lambda: len(sender.calls) == JOIN_CALLS)
-    tasks.append(asyncio.create_task(joining.append(Push("q", payload("text", ["t"])))))
-    tasks += begun(joining, b"d")
+    tasks.append(asyncio.create_task(coalescer.append(Push("q", payload("text", ["t"])))))
+    tasks += begun(coalescer, b"d")
     await asyncio.sleep(0)
     # When they may go
     sender.gate.set()

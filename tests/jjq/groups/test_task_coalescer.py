@@ -9,7 +9,7 @@ import pytest
 from coldstore.shared.batch import payload, stamp
 from coldstore.shared.errors import Conflict, InvalidInput, Unavailable
 from hotstore.groups.values import Take, TakenTasks, TaskChange, TaskError, TaskOutcomes
-from jjq.remote.groups.joining import WorkJoiner
+from jjq.remote.groups.task_coalescer import TaskCoalescer
 
 
 class Server:
@@ -23,7 +23,7 @@ class Server:
         self.changes: list[TaskChange] = []
         self.refused: set[int] = set()
         self.error: Exception | None = None
-        self.joiner = WorkJoiner(self.take, self.change)
+        self.joiner = TaskCoalescer(self.take, self.change)
 
     async def take(self, take: Take) -> TakenTasks:
         self.takes.append(take)
@@ -163,7 +163,7 @@ async def test_after_a_crowd_the_first_one_does_not_go_alone() -> None:
 async def test_who_waits_for_a_crowd_and_goes_away_asks_for_nothing() -> None:
     server = Server()
     server.gate.set()
-    server.joiner._takes._crowded = True
+    server.joiner._takes._several = True
     gone = asyncio.create_task(server.joiner.take(Take("q/g", session="me")))
     await asyncio.sleep(0)
     gone.cancel()
