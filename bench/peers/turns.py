@@ -1,4 +1,4 @@
-"""Single pushes of jjq and of its peers by turns, in one sitting.
+"""Single pushes of jjq and of its peers by turns, in one run.
 
 The disk and the processor of a machine are twice as quick in one minute as in the next, so systems that are measured
 one after the other are not compared. Here all of them run, and each has its turn in every round; so has the disk

@@ -14,7 +14,6 @@ back, until the files are removed.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 from typing import Any
@@ -27,6 +26,7 @@ from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, Fenced, InvalidInput, JjqError, NotFound, Unavailable
 from coldstore.shared.limits import DELETE_GRACE_SECONDS, DELETE_GRACE_SECONDS_MAX
 from coldstore.shared.results import Deletion, QueueInfo
+from coldstore.shared.single_flight import SingleFlight
 from coldstore.store import ColdStore
 from hotstore.journal import records
 from hotstore.lifecycle.departure import Departures
@@ -64,7 +64,7 @@ class Administration:
         self._owners = owners
         self._runner = runner
         self._clock = clock
-        self._deleting: dict[str, asyncio.Task[Deletion]] = {}
+        self._deletions: SingleFlight[str, Deletion] = SingleFlight(_log_failure)
 
     async def update(self, name: str, block_bytes: int | None, block_seconds: float | None) -> QueueInfo:
         """Change when blocks are sealed from now on."""
@@ -96,24 +96,12 @@ class Administration:
             return _answer(found, found.deleted)
         if dry_run:
             return _answer(queue.settings, self._from_now(grace))
-        task = self._deleting.get(name)
-        if task is None:
-            task = self._deleting[name] = asyncio.create_task(
-                self._delete(name, grace), name=f"jjq-delete-{name}"
-            )
-            task.add_done_callback(lambda done: self._deleted(name, done))
         # The caller may go away: the deletion goes on, and a second caller waits for the same one.
-        return await asyncio.shield(task)
+        return await self._deletions.run(name, lambda: self._delete(name, grace), f"jjq-delete-{name}")
 
     def _from_now(self, grace: float) -> Deleted:
         now_us = self._clock.now_us()
         return Deleted(now_us, now_us + round(grace * 1_000_000))
-
-    def _deleted(self, name: str, task: asyncio.Task[Deletion]) -> None:
-        del self._deleting[name]
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            log.warning("deleting queue %s: %s", name, error)
 
     async def _delete(self, name: str, grace: float) -> Deletion:
         gone = NotFound(f"queue {name} is being deleted")
@@ -176,3 +164,7 @@ def _check_grace(seconds: Any) -> float:
     if not 0 <= seconds <= DELETE_GRACE_SECONDS_MAX:
         raise InvalidInput(f"grace_seconds must be from 0 to {DELETE_GRACE_SECONDS_MAX:.0f}, not {seconds:g}")
     return float(seconds)
+
+
+def _log_failure(name: str, error: BaseException) -> None:
+    log.warning("deleting queue %s: %s", name, error)

@@ -16,6 +16,7 @@ from typing import Final, cast
 
 from picows import WSError, WSTransport, WSUpgradeRequest, WSUpgradeResponse, ws_connect
 
+from coldstore.shared.backoff import Backoff
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import JjqError, Unavailable
 from jjq.addresses import split_address
@@ -38,7 +39,6 @@ from jjq.wire.status import NoSuchMethod
 
 PATHS: Final = {JJQ: PATH, PEER: PEER_PATH}  # by service
 _AGAIN_SECONDS: Final = {JJQ: HINT_SECONDS, PEER: PEER_SOCKET_SECONDS}  # at most, before it is tried again
-_FAILURES_COUNTED: Final = 16  # then the pause grows no more
 _LOGGER: Final = logging.getLogger("jjq.picows")
 _LOGGER.setLevel(logging.CRITICAL + 1)
 _QUIET: Final = logging.LoggerAdapter(_LOGGER, {})  # errors reach the callers, as those of gRPC do
@@ -61,7 +61,7 @@ class SocketFinder:
         self._attempt: object | None = None  # the one under way
         self._ending: asyncio.Task[None] | None = None  # of the socket
         self._again = 0.0  # when to try again
-        self._failures = 0
+        self._backoff = Backoff(BACKOFF_SECONDS, _AGAIN_SECONDS[settings.service])
         self.why = "it was not tried yet"  # there is none
 
     def find(self) -> ClientSocket | None:
@@ -117,9 +117,9 @@ class SocketFinder:
         except (JjqError, WSError, OSError, TimeoutError, ssl.SSLError) as error:
             self.why = f"{type(error).__name__}: {error}"
         finally:
-            pause = min(_AGAIN_SECONDS[self._service], BACKOFF_SECONDS * 2**self._failures)
-            self._failures = 0 if found else min(self._failures + 1, _FAILURES_COUNTED)
-            self._again = self._clock.monotonic() + (0.0 if found else pause)
+            if found:
+                self._backoff.reset()
+            self._again = self._clock.monotonic() + (0.0 if found else self._backoff.next_pause())
             self._trying = self._attempt = None
 
     async def _connect(self, port: int, instance: str) -> None:
