@@ -37,19 +37,16 @@ LOST_ELEMENTS_MAX: Final = 100_000_000
 LOST_BLOCK_ELEMENTS: Final = 1_000_000  # placeholders in one block
 
 EXPOSED_QUEUES_MAX: Final = 250  # that the document in the cold store names: it must stay small
-WITNESS_SECONDS: Final = (
-    30.0  # how often a busy journal writes to the cold store how far it goes: each is a put
-)
+# How often a busy journal writes to the cold store how far it goes: each is a put.
+WITNESS_SECONDS: Final = 30.0
 
 # Idempotent producers, per queue
-RETRY_CHECK_SECONDS: Final = (
-    2.0  # to compare a retry with what was pushed before, which may be in the cold store
-)
+# To compare a retry with what was pushed before, which may be in the cold store.
+RETRY_CHECK_SECONDS: Final = 2.0
 PRODUCERS_MAX: Final = 10_000
 
-CHECKPOINT_ROWS: Final = (
-    500  # of state in one record, or taken in one step of the event loop: no push waits longer
-)
+# Of state in one record, or taken in one step of the event loop: no push waits longer.
+CHECKPOINT_ROWS: Final = 500
 CHECKPOINT_MEMORY: Final = "512MB"  # that DuckDB may take to write or read a checkpoint
 CHECKPOINTS_KEPT: Final = 2  # so that one may be damaged
 SALVAGE_SECONDS: Final = 20.0  # for a look at one that is
@@ -87,9 +84,8 @@ LIST_TASKS_MAX: Final = 10_000  # in one page
 # Large objects
 UPLOADS_MAX: Final = 32  # under way at a node; each holds a few parts in memory
 UPLOAD_IDLE_SECONDS: Final = 600.0  # then an upload that was cut off is given up
-OBJECT_USE_SECONDS: Final = (
-    60.0  # so long the bytes of a queue's objects are not counted anew, where it has a quota
-)
+# So long the bytes of a queue's objects are not counted anew, where it has a quota.
+OBJECT_USE_SECONDS: Final = 60.0
 
 check(BATCH_BYTES_MAX <= GROUP_BYTES_MAX, "an admitted batch must fit into a group")
 check(GROUP_BYTES_MAX < JOURNAL_BATCH_BYTES_MAX, "a group and its framing must fit into the journal")

@@ -326,9 +326,8 @@ class HotStore(WorkVerbs, LargeVerbs, PushTarget):
         if push.objects:
             await self._large.check(push)
         entry = check_push(found, push)
-        entry.on_settled = (
-            self._admission.leave
-        )  # admitted until the journal has it, even if its caller has gone
+        # Admitted until the journal has it, even if its caller has gone.
+        entry.on_settled = self._admission.leave
         if found.on_grown is not None and not self._capacity.is_open(found, entry):
             await self._capacity.enter(found, entry)  # it has worker groups, of which one may be full
         try:

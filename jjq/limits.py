@@ -32,18 +32,15 @@ HANDSHAKE_SECONDS: Final = 10.0
 
 # One server
 CALLS_MAX: Final = 10_000  # open calls of all connections; further ones get RESOURCE_EXHAUSTED
-CALLS_PENDING_MAX: Final = (
-    2 * CALLS_MAX
-)  # came, and not looked at yet; further ones are dropped without a reason
-STREAM_BYTES_MAX: Final = (
-    64 * MIB
-)  # unanswered pushes of one PushStream; it is not read further while it has more
+# Came, and not looked at yet; further ones are dropped without a reason.
+CALLS_PENDING_MAX: Final = 2 * CALLS_MAX
+# Unanswered pushes of one PushStream; it is not read further while it has more.
+STREAM_BYTES_MAX: Final = 64 * MIB
 STREAM_PUSHES_MAX: Final = 1_024  # … or more of them, and as many in one message
 STREAM_PRODUCERS_MAX: Final = 1_000
 POP_STREAM_MAX: Final = 64  # unanswered pops of one PopStream; it is not read further while it has as many
-WORK_STREAM_MAX: Final = (
-    256  # unanswered requests of one Work stream; it is not read further while it has as many
-)
+# Unanswered requests of one Work stream; it is not read further while it has as many.
+WORK_STREAM_MAX: Final = 256
 STREAMS_OPEN_MAX: Final = 8_000  # long streams of all connections, so that calls find room beside them
 STALL_LOOK_SECONDS: Final = 0.01  # how often a server looks how late its event loop is
 COLLECT_AFTER: Final = (
@@ -53,9 +50,8 @@ COLLECT_AFTER: Final = (
 )  # new objects before a collection of garbage, and smaller ones before larger
 OUTGOING_BYTES_MAX: Final = 96 * MIB  # what clients have not read yet; see jjq/server/outgoing.py
 OUTGOING_BYTES_MIN: Final = 4 * MIB  # of that setting
-INCOMING_BYTES_MAX: Final = (
-    32 * MIB
-)  # large messages of all connections that are received or worked on; see jjq/server/incoming.py
+# Large messages of all connections that are received or worked on; see jjq/server/incoming.py.
+INCOMING_BYTES_MAX: Final = 32 * MIB
 RECEIVE_SECONDS: Final = 0.1  # one that was asked for and does not come is no longer counted, …
 HOLD_SECONDS: Final = 2.0  # … nor one that is worked on for so long: it waits for something else
 DECODES_MAX: Final = 2  # large ones of them that are decoded at a time
@@ -67,9 +63,8 @@ WATCH_SECONDS: Final = 10.0  # how soon a Subscribe stream notices that another 
 
 # One message
 MESSAGE_FIELDS_MAX: Final = 64  # at the top level; no message of ours has as many
-REQUEST_BYTES_MAX: Final = (
-    64 * KIB
-)  # of a request beside its batch; names at their limits take less than 1 KiB
+# Of a request beside its batch; names at their limits take less than 1 KiB.
+REQUEST_BYTES_MAX: Final = 64 * KIB
 UPLOAD_MESSAGE_BYTES_MAX: Final = 4 * MIB + 1 * KIB  # a piece of a large object, and where it belongs
 OBJECT_SECONDS: Final = 60.0  # to take one piece of a large object, or to give the first one
 OBJECT_DIRECT_BYTES: Final = 4 * MIB  # a larger object goes over HTTP where it can; it is read in such pieces
@@ -140,9 +135,8 @@ SQL_QUERY_BYTES_MAX: Final = 256 * KIB  # text and parameters
 SQL_SECONDS_MAX: Final = 60.0  # on a server; it is a setting
 SQL_BYTES_MAX: Final = 1024 * MIB  # memory of DuckDB for one query; a setting, too
 SQL_BYTES_MIN: Final = 16 * MIB
-SQL_PROCESS_BYTES: Final = (
-    512 * MIB
-)  # what the process of a query may have beside that: code, what is being read
+# What the process of a query may have beside that: code, what is being read.
+SQL_PROCESS_BYTES: Final = 512 * MIB
 SQL_QUERIES_MAX: Final = 4  # that a server runs at the same time
 SQL_RETRY_SECONDS: Final = 1.0
 SQL_NICE: Final = 10  # the process of a query gives way to pushes
@@ -170,14 +164,12 @@ TEXT_ANCHOR_BYTES: Final = 4 * KIB  # before a position; are they the same, then
 TEXT_INTENT_BYTES: Final = 4 * KIB  # of an append, kept in the sidecar file to recognise what a crash left
 
 # Keys
-KEYS_SECONDS: Final = (
-    2.0  # how often a node looks for changes of keys: a revocation holds after so long, and a little
-)
+# How often a node looks for changes of keys: a revocation holds after so long, and a little.
+KEYS_SECONDS: Final = 2.0
 KEY_SCOPES_MAX: Final = 16
 SIGNATURE_SECONDS: Final = 300  # that a signature may be away from the server's time
-QUEUE_QUOTA_SECONDS: Final = (
-    60.0  # before one more queue than a key may have is tried again: somebody must delete one
-)
+# Before one more queue than a key may have is tried again: somebody must delete one.
+QUEUE_QUOTA_SECONDS: Final = 60.0
 SIGNATURES_MAX: Final = 200_000  # that a node remembers, so that none is taken twice
 SIGNED_QUEUES_MAX: Final = 200
 LIMITED_QUEUES_MAX: Final = 200
@@ -193,9 +185,8 @@ SQEW_POLL_MS: Final = 20_000  # a poll waits so long for a message, unless it sa
 SQEW_POLL_MS_MAX: Final = 30_000
 SQEW_DELAY_MS_MAX: Final = 365 * 86_400_000
 SQEW_BATCH_MAX: Final = 1_000  # messages of one poll, peek, ack or nack
-SQEW_LOOK_AHEAD: Final = (
-    100  # messages of a state that a peek looks at, at least, for the ones available first
-)
+# Messages of a state that a peek looks at, at least, for the ones available first.
+SQEW_LOOK_AHEAD: Final = 100
 SQEW_QUEUE_SECONDS: Final = 1.0  # a queue that another node has deleted may be known for so long
 
 # HTTP: one request
@@ -203,9 +194,8 @@ HTTP_HEADER_BYTES_MAX: Final = 16 * KIB  # all headers of a request, and its tar
 HTTP_HEADERS_MAX: Final = 100
 HTTP_TARGET_BYTES_MAX: Final = 8 * KIB  # path and query; more: 414
 HTTP_BODY_BYTES_MAX: Final = MESSAGE_BYTES_MAX  # as a message of gRPC; more: 413, while it is received
-HTTP_JSON_BYTES_MAX: Final = (
-    1 * MIB
-)  # of a JSON document, which is parsed in one step; NDJSON has no such step
+# Of a JSON document, which is parsed in one step; NDJSON has no such step.
+HTTP_JSON_BYTES_MAX: Final = 1 * MIB
 HTTP_REQUEST_BYTES_MAX: Final = 64 * KIB  # of a JSON document beside a push
 HTTP_PAGE_ELEMENTS_MAX: Final = 10_000  # elements of a JSON document that is read
 HTTP_PAGE_ELEMENTS: Final = 1_000  # … where nobody says how many
@@ -215,22 +205,19 @@ HTTP_PARQUET_BYTES_MAX: Final = 64 * MIB  # of elements or rows in a Parquet fil
 IDEMPOTENCY_CHARS_MAX: Final = 255  # of an Idempotency-Key
 JSON_DEPTH_MAX: Final = 64  # of objects and arrays in one another
 # HTTP: one connection
-HTTP_HEADER_SECONDS: Final = (
-    10.0  # from the first byte of a request, or the connection, to the end of its headers
-)
+# From the first byte of a request, or the connection, to the end of its headers.
+HTTP_HEADER_SECONDS: Final = 10.0
 HTTP_IDLE_SECONDS: Final = 75.0  # a connection without a request is closed
 HTTP_BODY_IDLE_SECONDS: Final = 30.0  # a body of which nothing comes for so long …
 HTTP_BODY_SECONDS: Final = 300.0  # … or that is not whole after so long ends the connection
 HTTP_BODY_BYTES_PER_SECOND: Final = 256 * KIB  # a large object may take so much longer than that
-HTTP_DIRECT_MAX: Final = (
-    8  # bodies that pass by the event loop at a time, each with a thread; others pass through it
-)
+# Bodies that pass by the event loop at a time, each with a thread; others pass through it.
+HTTP_DIRECT_MAX: Final = 8
 HTTP_DIRECT_BYTES: Final = 1 * MIB  # a body, or a piece of a reply, is worth a thread from this size on
 HTTP_LINGER_SECONDS: Final = 2.0  # the rest of a body that was refused is passed over for so long
 HTTP_SEND_SECONDS: Final = 60.0  # a client that reads nothing for so long is cut off
-HTTP_EVENT_SECONDS: Final = (
-    15.0  # without an element a stream of events sends a comment, so that it stays open
-)
+# Without an element a stream of events sends a comment, so that it stays open.
+HTTP_EVENT_SECONDS: Final = 15.0
 LIVE_SECONDS: Final = 1.0  # between two samples of live figures
 LIVE_STATUS_SECONDS: Final = (
     2.0  # … and between two questions how the nodes are, which ask the cold store, too
@@ -246,9 +233,8 @@ HTTP_INCOMING_BYTES_MAX: Final = 256 * MIB  # of bodies that are being received;
 CONNECT_NOTICES_MAX: Final = 64  # of one post; there are seven
 CONNECT_FRAMES_MAX: Final = 64  # of one client that wait their turn; then its socket is not read
 CONNECT_FETCHES_MAX: Final = 1_000  # of one client that wait for a message; further ones are refused
-CONNECT_REQUESTS_MAX: Final = (
-    256  # of one client that are under way; its socket is not read further meanwhile
-)
+# Of one client that are under way; its socket is not read further meanwhile.
+CONNECT_REQUESTS_MAX: Final = 256
 CONNECT_POSTS_MAX: Final = 256  # of one client that wait to be pushed, …
 CONNECT_POST_BYTES: Final = 1 * MIB  # … or bytes of them: its socket is not read further meanwhile
 CONNECT_WANTED_MAX: Final = 20_000  # posts of one client whose assign, finish, retry or drop is still awaited
@@ -265,22 +251,19 @@ CONNECT_ROWS: Final = 1_000  # of a ledger that are looked at in one step of the
 CONNECT_EARLY_MAX: Final = 100_000  # transitions that are kept while a post waits for its offset
 # WebSocket
 WEBSOCKETS_MAX: Final = 6_000  # open at a time; more: 429
-WEBSOCKET_FRAME_BYTES_MAX: Final = (
-    1 * MIB
-)  # a connection keeps a buffer as large as its largest frame; more: 1009
+# A connection keeps a buffer as large as its largest frame; more: 1009.
+WEBSOCKET_FRAME_BYTES_MAX: Final = 1 * MIB
 WEBSOCKET_MESSAGE_BYTES_MAX: Final = MESSAGE_BYTES_MAX  # in several frames; as a message of gRPC; more: 1009
 WEBSOCKET_FRAGMENTS_MAX: Final = 1_024  # that are held one by one; then they are joined
 WEBSOCKET_BUFFER_BYTES: Final = 16 * KIB  # that a client has not read and that are not counted
 WEBSOCKET_CALLS_MAX: Final = 1_000  # under way on one connection of /v1/ws; as over gRPC
 WEBSOCKET_CALL_BYTES_MAX: Final = 16 * MIB  # … and of their requests; then nothing is read for a while
 WEBSOCKET_HEAD_BYTES: Final = 128  # of a call before its request, at most, as our clients make them
-WEBSOCKET_REQUEST_BYTES_MAX: Final = (
-    WEBSOCKET_FRAME_BYTES_MAX - WEBSOCKET_HEAD_BYTES
-)  # our client sends larger ones over gRPC
+# Our client sends larger ones over gRPC.
+WEBSOCKET_REQUEST_BYTES_MAX: Final = WEBSOCKET_FRAME_BYTES_MAX - WEBSOCKET_HEAD_BYTES
 QUICK_BYTES_MAX: Final = 64 * KIB  # of a request that a blocking client sends in the calling thread
-QUICK_IDLE_SECONDS: Final = (
-    15.0  # its connection is not used again after so long: the server may have asked for it
-)
+# Its connection is not used again after so long: the server may have asked for it.
+QUICK_IDLE_SECONDS: Final = 15.0
 PEER_PUSH_BYTES_MAX: Final = WEBSOCKET_MESSAGE_BYTES_MAX - WEBSOCKET_HEAD_BYTES  # between nodes
 WEBSOCKET_SILENCE_SECONDS: Final = 5.0  # of nothing at all, and a call without an answer: our client hangs up
 WEBSOCKET_REPLY_BYTES_MAX: Final = 17 * MIB  # that our client takes in one frame

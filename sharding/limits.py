@@ -31,9 +31,8 @@ LEASE_SECONDS: Final = 10.0
 LEASE_MARGIN: Final = 1.5  # others wait so many times as long as the holder: clocks may run at unequal speed
 TENURE_LOOK_SECONDS: Final = 1.0  # how often a node looks at the others' tenures
 WATCH_LOOKS: Final = 20  # at a holder that seems dead, before a start or an operator takes its tenure
-SINGLE_NODE_LEASES: Final = (
-    3  # a single server's lease is so many times as long: nobody waits, and beats cost
-)
+# A single server's lease is so many times as long: nobody waits, and beats cost.
+SINGLE_NODE_LEASES: Final = 3
 
 RETRY_SECONDS: Final = 0.5  # a client asks again after so long for a queue that is being taken over
 TAKERS: Final = 8  # queues of a dead node that are sealed at once
@@ -55,9 +54,8 @@ JOURNAL_FLUSH_SECONDS: Final = 0.05  # least time between the beginnings of two 
 JOURNAL_FLUSH_SECONDS_MAX: Final = 10.0
 JOURNAL_TRIM_SECONDS: Final = 10.0  # a trim costs a put for all of its objects
 JOURNAL_TRIM_BYTES: Final = 64 * MIB  # … or as soon as so much can go
-CHECKPOINT_PUT_SECONDS: Final = (
-    60.0  # between two checkpoints while things change; sooner if the journal grows
-)
+# Between two checkpoints while things change; sooner if the journal grows.
+CHECKPOINT_PUT_SECONDS: Final = 60.0
 JOURNAL_RETRY_SECONDS: Final = 0.2  # between attempts while the store cannot be reached
 
 check(3 * TENURE_BEAT_SECONDS <= LEASE_SECONDS, "one lost beat must not end a lease")

@@ -42,9 +42,8 @@ ACCESS: Final = "access.json"
 TENURES: Final = "cluster/tenures/"
 QUEUES: Final = "queues/"
 NODES: Final = "cluster/nodes/"
-SINGLE_NODE: Final = (
-    "_lone"  # in place of a name: a server that is alone on its store; no node can have this name
-)
+# In place of a name: a server that is alone on its store; no node can have this name.
+SINGLE_NODE: Final = "_lone"
 DELETIONS: Final = "deletions/"
 
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{limits.NAME_CHARS_MAX - 1}}}")

@@ -74,9 +74,8 @@ class CheckpointImage:
         self.forms = tuple(forms)
         self.complete = tables is not None  # else the next change of each table must be a whole one
         self.tables = {form.name: form.empty() for form in forms} | dict(tables or {})
-        self.dirty = (
-            {form.name for form in forms} if tables is None else set()
-        )  # tables that no file has as they are
+        # Tables that no file has as they are.
+        self.dirty = {form.name for form in forms} if tables is None else set()
 
     def apply(self, changes: Mapping[str, TableChange]) -> None:
         """Bring the changes in. Rows that are gone and also among the changed ones are there anew."""

@@ -117,9 +117,8 @@ class TaskChanges:
         session = change.session
         runs: list[list[int]] = []  # first task, end, attempt
         end = last = -1  # of the run that grows: its end and its attempt
-        seen: set[int] | None = (
-            set() if len(set(change.ids)) < len(change.ids) else None
-        )  # one is named twice
+        # Only if an id occurs twice.
+        seen: set[int] | None = set() if len(set(change.ids)) < len(change.ids) else None
         for task, attempt in zip(change.ids, change.attempts or (), strict=True):
             slot = index.get(task)
             if (

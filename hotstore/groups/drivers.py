@@ -82,9 +82,8 @@ class RunDriver:
 
     def __init__(self) -> None:
         self._heap: list[list[int]] = []  # [priority, first, end]: the first of all is the next
-        self._last: list[int] | None = (
-            None  # the run that was added last: its end may grow while it is in the heap
-        )
+        # The run that was added last: its end may grow while it is in the heap.
+        self._last: list[int] | None = None
 
     def add(self, first: int, count: int, priority: int, key: bytes | None) -> None:
         last = self._last

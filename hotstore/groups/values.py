@@ -47,9 +47,8 @@ class GroupSettings:
 
     driver: str = "fifo"
     ttr: float = 60.0  # how long a worker may hold a task before it goes to another one
-    ttl: float | None = (
-        None  # how long a task may wait and be worked on, from when it was first ready; None: for ever
-    )
+    # How long a task may wait and be worked on, from when it was first ready; None: for ever.
+    ttl: float | None = None
     delay: float = 0.0  # before a pushed task is ready
     priority: int = 0  # of tasks that name none; a smaller number is taken first
     max_attempts: int | None = None  # takes that may fail; None: any number
@@ -129,9 +128,8 @@ class TaskChange(NamedTuple):
     priority: int | None = None  # release
     seconds: float | None = None  # touch
     reason: str | None = None  # nack, bury
-    again: bool = (
-        False  # ack: an earlier answer was lost, so what this session has acked with this attempt counts
-    )
+    # Of an ack: an earlier answer was lost, so what this session has acked with this attempt counts.
+    again: bool = False
 
 
 class TaskError(NamedTuple):

@@ -23,9 +23,8 @@ from hotstore.queue.queue import HotQueue
 from hotstore.write.committer import Committer
 from hotstore.write.push import PushEntry
 
-LAZY_SECONDS: Final = (
-    0.02  # rows that nobody waits for are written after this time, with what comes meanwhile
-)
+# Rows that nobody waits for are written after this time, with what comes meanwhile.
+LAZY_SECONDS: Final = 0.02
 _FLUSH_BYTES: Final = 1_024  # about what the rows of one flush need
 
 Waiting = tuple[bool, asyncio.Future[None]]  # whether it is enough that rows are written, and the reply

@@ -89,9 +89,8 @@ class Committer:
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._idle: asyncio.Future[None] | None = None
-        self.chapter: int | None = (
-            0  # the journal's file that the group being formed goes to; None: a new one, perhaps
-        )
+        # The journal's file that the group being formed goes to; None: a new one, perhaps.
+        self.chapter: int | None = 0
         self.forming = 0  # number of the group that is being formed, or was formed last
         self.settling = 0  # … that is being settled or failed
         self.poisoned: Exception | None = None

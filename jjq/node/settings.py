@@ -64,9 +64,8 @@ class Settings(BaseSettings):
 
     s3_endpoint: str | None = None
     s3_region: str | None = None
-    s3_access_key: SecretStr | None = (
-        None  # no flags for these two: every user of the machine can read a command line
-    )
+    # No flags for these two: every user of the machine can read a command line.
+    s3_access_key: SecretStr | None = None
     s3_secret_key: SecretStr | None = None
 
     tls_certificate: Path | None = None

@@ -44,9 +44,8 @@ class RemoteReplay:
                         batch = self._take(raw)
                         if batch is not None and batch.num_rows:
                             yield batch
-                            self._deadline = (
-                                self._link.clock.monotonic() + self._seconds
-                            )  # the user's time is no failure
+                            # The user's time is no failure.
+                            self._deadline = self._link.clock.monotonic() + self._seconds
                         if self._is_elsewhere(lane):
                             break
                     else:

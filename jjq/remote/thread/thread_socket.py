@@ -35,9 +35,8 @@ class ThreadSocket:
     def __init__(self, place: SocketPlace, clock: Clock, chance: Chance) -> None:
         """Connect, or raise OSError: nothing was sent."""
         self.place = place
-        self.lock = (
-            threading.RLock()
-        )  # Ctrl-C may come before it is let go, and must not lock out its own thread
+        # Ctrl-C may come before it is let go, and must not lock out its own thread.
+        self.lock = threading.RLock()
         self.closed = False
         self._clock = clock
         self._number = 0
