@@ -9,6 +9,7 @@
     retry        attempts with pauses, within a budget of time
     swap         read, change, compare-and-swap: how shared documents are changed
     cache        local copies of data files, for stores that are far away
+    object_reader  an object as a file that libraries can read
     settings     how to reach S3
     open         from a URL to a store
     selftest     proves at start that conditional writes hold

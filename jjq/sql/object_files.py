@@ -9,7 +9,6 @@ Arrow passes errors on as text. `ScanFailures` keeps the first one as it was.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -17,6 +16,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from coldstore.objects.local import LocalObjects
+from coldstore.objects.object_reader import ObjectReader
 from coldstore.objects.port import ObjectStore
 from coldstore.shared.errors import JjqError
 
@@ -39,45 +39,19 @@ def file_system(objects: ObjectStore, sizes: Mapping[str, int], failures: ScanFa
     return fs.PyFileSystem(_ObjectFiles(objects, sizes, failures))
 
 
-class _ObjectReader(io.RawIOBase):
-    """One object, read by ranges."""
+class _ScannedObject(ObjectReader):
+    """As a scan reads it: Arrow gets an `OSError`, and the error of ours is kept."""
 
     def __init__(self, objects: ObjectStore, key: str, size: int, failures: ScanFailures) -> None:
-        super().__init__()
-        self._objects = objects
-        self._key = key
-        self._size = size
+        super().__init__(objects, key, size)
         self._failures = failures
-        self._at = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = max(0, start + offset)
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        end = self._size if size is None or size < 0 else min(self._size, self._at + size)
-        if end <= self._at:
-            return b""
+    def read(self, size: int | None = -1) -> bytes:
         try:
-            data = self._objects.get(self._key, self._at, end).data
+            return super().read(size)
         except JjqError as error:
             self._failures.note(error)
             raise OSError(str(error)) from error
-        self._at += len(data)
-        return data
-
-    def size(self) -> int:
-        return self._size
 
 
 class _ObjectFiles(fs.FileSystemHandler):  # type: ignore[misc]
@@ -98,7 +72,7 @@ class _ObjectFiles(fs.FileSystemHandler):  # type: ignore[misc]
         return [fs.FileInfo(path, fs.FileType.File, size=self._sizes[path]) for path in paths]
 
     def open_input_file(self, path: str) -> pa.PythonFile:
-        return pa.PythonFile(_ObjectReader(self._objects, path, self._sizes[path], self._failures), mode="r")
+        return pa.PythonFile(_ScannedObject(self._objects, path, self._sizes[path], self._failures), mode="r")
 
     def open_input_stream(self, path: str) -> pa.PythonFile:
         return self.open_input_file(path)

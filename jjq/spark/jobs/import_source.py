@@ -25,6 +25,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from coldstore.objects.object_reader import ObjectReader
 from coldstore.objects.port import ObjectStore
 from coldstore.objects.settings import S3Settings
 from coldstore.shared.errors import InvalidInput
@@ -125,40 +126,7 @@ def open_source(name: str, s3: S3Settings) -> IO[bytes]:
 
 
 def _open_object(objects: ObjectStore, key: str, size: int) -> IO[bytes]:
-    return io.BufferedReader(_ObjectReader(objects, key, size), SOURCE_LINE_BYTES)
-
-
-class _ObjectReader(io.RawIOBase):
-    """An object as a file that is read in ranges: of a large one only the footer is fetched."""
-
-    def __init__(self, objects: ObjectStore, key: str, size: int) -> None:
-        self._objects = objects
-        self._key = key
-        self._size = size
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, room: memoryview) -> int:  # type: ignore[override]
-        data = (
-            self._objects.get(self._key, self._at, self._at + len(room)).data
-            if self._at < self._size
-            else b""
-        )
-        room[: len(data)] = data
-        self._at += len(data)
-        return len(data)
+    return io.BufferedReader(ObjectReader(objects, key, size), SOURCE_LINE_BYTES)
 
 
 class Head(NamedTuple):
