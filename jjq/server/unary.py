@@ -55,6 +55,20 @@ def push_value(request: pb.PushRequest, payload: PushPayload, queue: str) -> Pus
     )
 
 
+def simple_verb(kind: Any, verb: Callable[[Any], Awaitable[Any]], hint: Hint) -> Verb:
+    """A verb whose request and reply have no elements: decode, answer, say who owns the queue, encode."""
+
+    async def call(raw: bytes) -> bytes:
+        request = parse(kind, raw)
+        reply = await verb(request)
+        queue = queue_of(request)
+        if queue and (owner := hint(queue)):
+            reply.owner = owner
+        return bytes(reply.SerializeToString())
+
+    return call
+
+
 async def push(store: Store, request: pb.PushRequest, payload: PushPayload, queue: str) -> Receipt:
     """Append what a request holds; the same for Push and PushStream."""
     receipt = await store.append(push_value(request, payload, queue))
@@ -171,7 +185,7 @@ class Verbs:
             ("Confirm", pb.ConfirmRequest, self._confirm),
             ("ListBlocks", pb.ListBlocksRequest, self._list_blocks),
         ]
-        table: dict[str, Verb] = {name: self._simple_verb(kind, verb) for name, kind, verb in plain}
+        table: dict[str, Verb] = {name: simple_verb(kind, verb, self._hint) for name, kind, verb in plain}
         return table | {"Push": self._push, "Pop": self._pop, "Peek": self._peek}
 
     # Queues ---------------------------------------------------------------------------------------
@@ -339,14 +353,3 @@ class Verbs:
             position=popped.position, next=popped.next, owner=self._hint(queue_of(request))
         )
         return await self._scheduler.run(encoding(reply, popped.batch, form))
-
-    def _simple_verb(self, kind: Any, verb: Callable[[Any], Awaitable[Any]]) -> Verb:
-        async def call(raw: bytes) -> bytes:
-            request = parse(kind, raw)
-            reply = await verb(request)
-            queue = queue_of(request)
-            if queue and (owner := self._hint(queue)):
-                reply.owner = owner
-            return bytes(reply.SerializeToString())
-
-        return call

@@ -26,7 +26,7 @@ from jjq.server.handlers import Call
 from jjq.server.loop_steps import StepScheduler
 from jjq.server.outgoing import Outgoing
 from jjq.server.shutdown import Drain
-from jjq.server.unary import Count, Verb, open_push, payload_of, push_value
+from jjq.server.unary import Count, Verb, open_push, payload_of, push_value, simple_verb
 from jjq.v1 import jjq_pb2 as pb
 from jjq.wire import convert
 from jjq.wire.batches import encoding, queue_of
@@ -103,7 +103,7 @@ class GroupVerbs:
             ("ListTasks", pb.ListTasksRequest, self._list_tasks),
             ("GetGroupStatistics", pb.GetGroupStatisticsRequest, self._statistics),
         ]
-        table: dict[str, Verb] = {name: self._simple_verb(kind, verb) for name, kind, verb in plain}
+        table: dict[str, Verb] = {name: simple_verb(kind, verb, self._hint) for name, kind, verb in plain}
         return table | {"Take": self._take, "ChangeTasks": self._change, "CompleteTasks": self._complete}
 
     # Groups ---------------------------------------------------------------------------------------
@@ -230,17 +230,6 @@ class GroupVerbs:
             await call.write(part)
             await asyncio.sleep(0)  # others work between two parts
         call.meter.moved(table.num_rows)
-
-    def _simple_verb(self, kind: Any, verb: Callable[[Any], Awaitable[Any]]) -> Verb:
-        async def call(raw: bytes) -> bytes:
-            request = parse(kind, raw)
-            reply = await verb(request)
-            queue = queue_of(request)
-            if queue and (owner := self._hint(queue)):
-                reply.owner = owner
-            return bytes(reply.SerializeToString())
-
-        return call
 
 
 def _size(task: TaskInfo) -> int:
