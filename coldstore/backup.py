@@ -6,7 +6,7 @@ What is copied, and in which order, queue by queue:
     2. a look at the metadata    which blocks there are now; whatever is committed later is for the next backup
     3. final blocks, in order    large objects that elements name, data, checked against its digest, then metadata
     4. young blocks, in order    likewise; those of an earlier backup that final blocks hold by now are swept
-    5. roll-ups                  made anew from the metadata
+    5. roll-ups                  made again from the metadata
     6. the copy is verified
 
 The source may be written to meanwhile, by any number of servers: metadata is read before the data that it names, data
@@ -18,7 +18,7 @@ Not copied: `shards.json`, `state/`, `cluster/` and `journals/`, which say who s
 what is not history yet; they are of no use anywhere else, and wrong a second later. Nor `quarantine/`.
 
 **A restore** is the same in the other direction, into an empty place. All epochs become 0 there: they count the
-owners of the old place, and the first owner of the new one begins to count anew. A source that is cut off or
+owners of the old place, and the first owner of the new one begins to count again. A source that is cut off or
 damaged is copied up to the first block that is not sound, and the error says so.
 """
 

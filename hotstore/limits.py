@@ -84,7 +84,7 @@ LIST_TASKS_MAX: Final = 10_000  # in one page
 # Large objects
 UPLOADS_MAX: Final = 32  # under way at a node; each holds a few parts in memory
 UPLOAD_IDLE_SECONDS: Final = 600.0  # then an upload that was cut off is given up
-# So long the bytes of a queue's objects are not counted anew, where it has a quota.
+# So long the bytes of a queue's objects are not counted again, where it has a quota.
 OBJECT_USE_SECONDS: Final = 60.0
 
 check(BATCH_BYTES_MAX <= GROUP_BYTES_MAX, "an admitted batch must fit into a group")

@@ -203,7 +203,7 @@ class HotStore(WorkVerbs, LargeVerbs, PushTarget):
         existing = self._registry.of(found).get(name)
         if existing is not None and not dry_run:
             return await self._existing(existing, start, clamp)
-        found.state.check_subscribers_known()  # else one whose position is lost would begin anew, and nobody would know
+        found.state.check_subscribers_known()  # else one whose position is lost would begin again, unnoticed
         if not dry_run and await self._desk.find(queue, name) is not None:
             raise Conflict(f"queue {queue} has a worker group {name}: choose another name for the subscriber")
         resolved = await start_points.resolve(point, self._place(found), clamp=clamp)
@@ -326,8 +326,7 @@ class HotStore(WorkVerbs, LargeVerbs, PushTarget):
         if push.objects:
             await self._large.check(push)
         entry = check_push(found, push)
-        # Admitted until the journal has it, even if its caller has gone.
-        entry.on_settled = self._admission.leave
+        entry.on_settled = self._admission.leave  # admitted until the journal has it, without its caller, too
         if found.on_grown is not None and not self._capacity.is_open(found, entry):
             await self._capacity.enter(found, entry)  # it has worker groups, of which one may be full
         try:

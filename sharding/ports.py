@@ -101,7 +101,7 @@ class Ownership(Protocol):
         ...
 
     async def shards(self, queue: str) -> Shards | None:
-        """The queue's shards document as it is now, read anew; None if the queue has no owner yet."""
+        """The queue's shards document as it is now, read again; None if the queue has no owner yet."""
         ...
 
     async def acquire(self, queue: str) -> QueueInfo:

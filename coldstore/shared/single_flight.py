@@ -1,7 +1,7 @@
 """Many callers wait for one load: of all calls for the same key at the same time, the first starts the work.
 
 `SingleFlight` is for an event loop, `ThreadSingleFlight` for threads. Neither remembers an outcome: a call
-after the work has ended starts it anew.
+after the work has ended starts it again.
 """
 
 from __future__ import annotations

@@ -4,13 +4,13 @@
     <data>/checkpoints/making.duckdb                                      one that is being made
     <data>/quarantine/<its name>                                          one that was damaged, or another journal's
 
-The name vouches for the content: `digest` is the first half of the sha256 of the bytes. So a file whose digest is right
+The name proves the content: `digest` is the first half of the sha256 of the bytes. So a file whose digest is right
 was written by jjq and is whole, and a damaged one never reaches DuckDB, which may crash on it. `journal` is the
 identity of the journal that the checkpoint belongs to, `sequence` where the journal goes on after it.
 
 **Written once.** A file is made under another name, synced and renamed, and never written again. The server opens none
 of them: it reads one at a start, whole, and asks DuckDB about a copy. So people may open them with any tool, also to
-write, and neither waits for the other. A file that was changed is put aside at the next start, or written anew before.
+write, and neither waits for the other. A file that was changed is put aside at the next start, or written again before.
 """
 
 from __future__ import annotations

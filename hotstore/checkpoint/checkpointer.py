@@ -192,7 +192,7 @@ class Checkpointer:
 
     def _base(self) -> bytes | None:
         """The newest checkpoint, if it is cheaper to change a copy of it. Its digest is looked at again: what is copied
-        is what was written, or it is all written anew."""
+        is what was written, or it is all written again."""
         unchanged = len(self._image.tables) - len(self._image.dirty)
         if not self._kept or not unchanged or self.written % _ANEW == 0:
             return None

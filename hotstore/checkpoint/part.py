@@ -78,7 +78,7 @@ class CheckpointImage:
         self.dirty = {form.name for form in forms} if tables is None else set()
 
     def apply(self, changes: Mapping[str, TableChange]) -> None:
-        """Bring the changes in. Rows that are gone and also among the changed ones are there anew."""
+        """Bring the changes in. Rows that are gone and also among the changed ones are there again."""
         for form in self.forms:
             change = changes.get(form.name)
             if change is not None:

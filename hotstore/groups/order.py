@@ -1,7 +1,7 @@
 """The order of a group's tasks: which is ready, which is delayed, which is next; and what is due when.
 
 None of it is in the ledger. It follows from the folded state and from what the elements say (keys and options), and is
-made anew when a group is loaded. Elements are looked at only if the driver uses something of them.
+made again when a group is loaded. Elements are looked at only if the driver uses something of them.
 """
 
 from __future__ import annotations
@@ -323,7 +323,7 @@ class TaskOrder:
         """Whether tasks that `driver` gave out a while ago may be taken now; `left` may not. If not, all are put back.
 
         Meanwhile they may be done or taken, an earlier task of a key may have come back, or the order may have been
-        made anew: then the new driver has them, and nothing must be put back.
+        made again: then the new driver has them, and nothing must be put back.
         """
         if driver is not self.driver:
             return False

@@ -59,7 +59,7 @@ class WorkStore(Protocol):
     async def seek_group(
         self, group: str, start: str, *, clamp: bool = False, dry_run: bool = False
     ) -> GroupInfo:
-        """Begin anew at a starting point: tasks from there on are ready again; refused while tasks are taken."""
+        """Begin again at a starting point: tasks from there on are ready again; refused while tasks are taken."""
         ...
 
     async def take(self, take: Take) -> TakenTasks:

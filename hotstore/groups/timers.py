@@ -140,7 +140,7 @@ class PushTimes:
         the one before them, which says nothing. Then they count as pushed now.
         """
         last_us = self._shifts[-1]
-        if first < self._seen:  # the group begins anew
+        if first < self._seen:  # the group begins again
             stamps, first = stamps[self._seen - first :], self._seen
         self._seen = first + len(stamps)
         if not stamps or (shift_us == last_us and stamps[-1] - last_us <= now_us + _SLACK_US):

@@ -10,7 +10,7 @@ queues/<name>/state/<epoch:020d>-<digest>.json
 Named by the epoch that it begins and by the first half of the sha256 of its bytes, so a name is put
 once, by any node, and never changed. The shards document of the queue says which one counts; if a single-node
 server deleted the queue, its `queue.json` does. Not a sealed document (coldstore.layout.sealed_json), since those are
-small; the name vouches for the content.
+small; the name proves the content.
 """
 
 from __future__ import annotations

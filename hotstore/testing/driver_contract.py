@@ -5,7 +5,7 @@
         check_driver(KIND)
 
 It drives the driver as a group does, with tasks that are added one by one and in runs, taken, given back, freed, and
-that stop being ready behind the driver's back; and it makes the driver anew while some tasks are out, as a start does.
+that stop being ready behind the driver's back; and it makes the driver again while some tasks are out, as a start does.
 A driver that breaks a rule raises AssertionError with the rule.
 """
 
@@ -112,7 +112,7 @@ class _DriverTrial:
             check(not over, f"more than per_key={self._per_key} tasks of key {over[:1]} are out")
 
     def _load(self) -> None:
-        """The group is loaded anew: what is open comes in the order of its ids, ready or out."""
+        """The group is loaded again: what is open comes in the order of its ids, ready or out."""
         if self._pick(4):
             return
         self._driver = self._kind.make(self._settings)

@@ -13,5 +13,5 @@
     capacity        pushes that wait for room in a group
 
 Requests enter by `verbs`; rows leave by `ledger_writer`. A verb changes the state in one step of the event loop, and is
-answered when the rows are durable. If they cannot be written, the group is loaded anew from what is durable.
+answered when the rows are durable. If they cannot be written, the group is loaded again from what is durable.
 """

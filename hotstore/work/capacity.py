@@ -70,7 +70,7 @@ class Capacity:
             async with asyncio.timeout(seconds):
                 while (full := self._full(queue.name, groups, rows)) is not None:
                     await _turn(full.pushes)
-                    groups = _limited(await self._desk.all_of(queue))  # one may have been loaded anew
+                    groups = _limited(await self._desk.all_of(queue))  # one may have been loaded again
         except TimeoutError:
             full = self._full(queue.name, groups, rows)
             if full is not None:

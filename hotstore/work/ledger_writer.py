@@ -220,7 +220,7 @@ class LedgerWriter:
                     reply.set_exception(error)
 
     def fail(self, error: Exception) -> None:
-        """Rows are lost that the group rests on: it must be loaded anew."""
+        """Rows are lost that the group rests on: it must be loaded again."""
         if self._failed is not None:
             return
         self._failed = error

@@ -42,7 +42,7 @@ STAGES: Final = ("ready", "written", "synced")  # of a take
 
 
 class WorkGroup:
-    """`live` is the state; it is replaced when the group is loaded anew."""
+    """`live` is the state; it is replaced when the group is loaded again."""
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ An entry is prepared when its group is formed (offsets are assigned then), settl
 durable, or failed. A rejection that rests on what is in the group is settled with it, never before.
 A write that failed for lack of space was refused before a byte of it was written: its entries fail
 for certain. Any other failure poisons the journal: the outcome of the group is unknown, and
-everything after it, in flight or not, is refused until the process starts anew, since a second fsync
+everything after it, in flight or not, is refused until the process starts again, since a second fsync
 proves nothing. So does a fault of ours while a group is formed: going on could leave a hole in a queue.
 
 A small group is written on the event loop itself while the disk is quick: handing it to a thread and

@@ -7,7 +7,7 @@ longer than the settings' `producer_seconds`, or the one idle for longest where 
 than `PRODUCERS_MAX`, is forgotten whole. A producer that the queue does not know may begin anywhere.
 
 A retry has the elements of the first push. If it does not, it is a mistake: two programs with one name, or a
-count that began anew. It is compared with the elements themselves, which are there; so nothing beside the receipt
+count that began again. It is compared with the elements themselves, which are there; so nothing beside the receipt
 has to be written for every push, and receipts of earlier releases are as good. Retries are rare, comparing is cheap.
 """
 
@@ -82,7 +82,7 @@ class Producers:
         elif pushed.first <= known[-1].first:
             return  # a checkpoint had it already, and the journal is replayed: offsets only grow
         elif pushed.sequence != known[-1].sequence + 1:
-            known.clear()  # the producer was forgotten and began anew
+            known.clear()  # the producer was forgotten and began again
         known.append(pushed)
         self._changed.add(producer)
 

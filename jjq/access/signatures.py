@@ -4,7 +4,7 @@
 
 A header of an HTTP request, whose body is signed as it is sent; or metadata of a Push over gRPC, whose message is. It
 is checked over the raw bytes, before anything is decoded. The time may be `SIGNATURE_SECONDS` away from the server's,
-and within that time a signature is taken once: the same push again is refused, so a retry is signed anew. A PushStream
+and within that time a signature is taken once: the same push again is refused, so a retry is signed again. A PushStream
 has no place for signatures, and is refused for such a queue.
 """
 

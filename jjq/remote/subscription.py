@@ -63,7 +63,7 @@ class RemoteSubscription:
         self._backoff = LinkBackoff(link, chance)
         self._deadline = link.clock.monotonic() + seconds
         self._credit = (elements, nbytes)
-        self._owed = [0, 0]  # taken from the buffer, not yet allowed anew
+        self._owed = [0, 0]  # taken from the buffer, not yet allowed again
         self._batch_elements = batch_elements
         self._buffer: deque[RemoteDelivery] = deque()
         self._next = 0

@@ -9,7 +9,7 @@
 Tables are found when they are named. A queue is found by its exact name, or by the same letters in other case if only
 one queue has them: SQL does not distinguish case. An error about a name suggests the nearest ones.
 
-If a file of the snapshot is gone, since it was merged and swept long ago, the query is begun anew with a new snapshot,
+If a file of the snapshot is gone, since it was merged and swept long ago, the query is begun again with a new snapshot,
 unless rows were given already.
 """
 

@@ -196,7 +196,7 @@ class QueryProcess:
     """A process, and the pipes to it.
 
     Started by `subprocess`, which uses vfork, and not by the event loop, which forks: after a fork gRPC begins its
-    threads anew in the child, and one such child crashed there before it had become the process of the query.
+    threads again in the child, and one such child crashed there before it had become the process of the query.
     """
 
     def __init__(

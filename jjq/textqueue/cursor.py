@@ -3,7 +3,7 @@
 The last item of a file is handed out only when it is known to be whole: another item or an empty line follows, or the
 sidecar says that a writer finished it, or nobody wrote to the file for a while.
 
-If an editor replaced the file, the cursor begins anew and leaves out what it had handed out: of each value as many
+If an editor replaced the file, the cursor begins again and leaves out what it had handed out: of each value as many
 queued messages as it had handed out and nobody has marked since. So messages that the editor inserted before the place
 are found, and none is handed out twice. If the file was rewritten in place, what it was before is gone; then the
 cursor remembers the block that it read last.
@@ -195,7 +195,7 @@ class TextCursor:
     # Edits ------------------------------------------------------------------------------------------
 
     def _notice_edits(self, handed: int) -> bool:
-        """Begin anew if the file was replaced or rewritten; items before `handed` were handed out."""
+        """Begin again if the file was replaced or rewritten; items before `handed` were handed out."""
         self._file.refresh()
         if self._generation == self._file.generation:
             if not self._is_rewritten():

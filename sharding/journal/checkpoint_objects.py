@@ -60,9 +60,7 @@ class ObjectCheckpoints:
 
     def put(self, name: CheckpointName, made: Path) -> None:
         failpoint.reach("checkpoint.made")
-        with suppress(
-            Conflict
-        ):  # by an attempt of ours that seemed to fail: the name vouches for the content
+        with suppress(Conflict):  # by an attempt of ours that seemed to fail: the name proves the content
             self._objects.put_if_absent(self._key(name), made.read_bytes())
         failpoint.reach("checkpoint.kept")
         if self._local is not None:

@@ -187,7 +187,7 @@ def top(
 
 
 def _live(sampler: Sampler, clock: Clock, every: float, count: int | None) -> None:
-    """On a screen of its own, drawn anew at each look; a server that is away for a while comes back."""
+    """On a screen of its own, drawn again at each look; a server that is away for a while comes back."""
     from rich.console import Group
     from rich.live import Live
 

@@ -165,7 +165,7 @@ class GroupClient(LargeClient):
     async def seek_group(
         self, group: Group, start: Start, *, clamp: bool = False, dry_run: bool = False
     ) -> GroupInfo:
-        """Begin anew: tasks from the starting point on are ready again, also those that are done.
+        """Begin again: tasks from the starting point on are ready again, also those that are done.
 
         Refused while tasks are taken.
         """
