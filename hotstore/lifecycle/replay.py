@@ -24,7 +24,7 @@ from hotstore.queue.holes import RECORDS_LOST
 from hotstore.queue.placeholders import Fill
 from hotstore.queue.registry import Registry
 from hotstore.queue.state import AFFECTED, SUBSCRIBERS_LOST, Phase
-from hotstore.write.producers import ProducerReceipt
+from hotstore.write.producers import KnownPush
 
 log = logging.getLogger("jjq.hotstore")
 
@@ -206,7 +206,7 @@ class JournalReplay:
         if sequence >= self._from:
             self._registry.changes.queues.add(queue)
             for part in push.parts:
-                pushed = ProducerReceipt(part.sequence, push.first + part.at, part.count, push.timestamp_us)
+                pushed = KnownPush(part.sequence, push.first + part.at, part.count, push.timestamp_us)
                 queue.producers.remember(part.producer, pushed)
         queue.last_us = max(queue.last_us, push.timestamp_us)
         if push.first + push.count <= queue.tail.next:

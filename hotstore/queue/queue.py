@@ -26,7 +26,7 @@ from hotstore.queue.state import Lifecycle
 from hotstore.queue.tail import TailBlock
 from hotstore.write.admission import Usage
 from hotstore.write.committer import Committer
-from hotstore.write.producers import ProducerReceipt, Producers
+from hotstore.write.producers import KnownPush, Producers
 from hotstore.write.push import SMALL_BYTES, PushEntry
 
 
@@ -146,7 +146,7 @@ class HotQueue:
         self._staged.append(stage)
         return stage
 
-    def _twin(self, entry: PushEntry, producer: str) -> ProducerReceipt | None:
+    def _twin(self, entry: PushEntry, producer: str) -> KnownPush | None:
         if entry.sequence is None:
             return None
         last = next((s.sequences[producer] for s in reversed(self._staged) if producer in s.sequences), None)
@@ -156,9 +156,7 @@ class HotQueue:
             return None
         for other in (e for stage in self._staged for e in stage.entries if e.first >= 0):
             if other.producer == entry.producer and other.sequence == entry.sequence:
-                return ProducerReceipt(
-                    entry.sequence, other.first, other.payload.num_rows, other.timestamp_us
-                )
+                return KnownPush(entry.sequence, other.first, other.payload.num_rows, other.timestamp_us)
         known = self.producers.find(producer, entry.sequence) if entry.sequence < last else None
         if known is None:
             raise Conflict(
@@ -230,9 +228,7 @@ class HotQueue:
     def _remember(self, stage: _Stage) -> None:
         for entry in stage.entries:
             if entry.first >= 0 and entry.producer is not None and entry.sequence is not None:
-                pushed = ProducerReceipt(
-                    entry.sequence, entry.first, entry.payload.num_rows, stage.stamped_us
-                )
+                pushed = KnownPush(entry.sequence, entry.first, entry.payload.num_rows, stage.stamped_us)
                 self.producers.remember(entry.producer, pushed)
 
     def discard(self) -> None:

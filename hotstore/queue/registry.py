@@ -356,9 +356,7 @@ class Registry:
         fresh.epoch = claim.epoch
         try:
             objects = self._cold.objects
-            state = await self._runner.run(
-                lambda: state_document.load_state(objects, cold.settings, claim.state)
-            )
+            state = await self._runner.run(lambda: state_document.load(objects, cold.settings, claim.state))
             await arrive(self, self._committer, fresh, state)
         except JjqError:
             self.forget(fresh.number)

@@ -61,7 +61,7 @@ def read(objects: ObjectStore, queue: str, name: str | None) -> QueueState:
     return QueueState(fields["next"], fields["last"], fields["subscribers"], fields["producers"])
 
 
-def load_state(objects: ObjectStore, settings: QueueSettings, claimed: QueueState) -> QueueState:
+def load(objects: ObjectStore, settings: QueueSettings, claimed: QueueState) -> QueueState:
     """The state with which a queue begins: that of its claim, else the one that a deletion kept."""
     return claimed if claimed != QueueState() else read(objects, settings.name, settings.state)
 

@@ -30,8 +30,8 @@ from hotstore.limits import PRODUCERS_MAX, RETRY_CHECK_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
-class ProducerReceipt:
-    """The result of an earlier push of a producer."""
+class KnownPush:
+    """A push of a producer that the queue knows: its receipt."""
 
     sequence: int
     first: int
@@ -43,14 +43,14 @@ class Producers:
     """The producers of one queue."""
 
     def __init__(self) -> None:
-        self._known: BoundedDict[str, deque[ProducerReceipt]] = BoundedDict(PRODUCERS_MAX)
+        self._known: BoundedDict[str, deque[KnownPush]] = BoundedDict(PRODUCERS_MAX)
         self._changed: set[str] = set()  # since the last checkpoint
         self._dropped: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def find(self, producer: str, sequence: int) -> ProducerReceipt | None:
+    def find(self, producer: str, sequence: int) -> KnownPush | None:
         """The receipt of this push if it was made before, None if it is the next one."""
         known = self._known.get(producer)
         if not known:
@@ -74,7 +74,7 @@ class Producers:
         known = self._known.get(producer)
         return known[-1].sequence if known else None
 
-    def remember(self, producer: str, pushed: ProducerReceipt) -> None:
+    def remember(self, producer: str, pushed: KnownPush) -> None:
         known = self._known.use(producer)  # the order is that of the last push
         if known is None:
             self._make_room()
@@ -112,7 +112,7 @@ class Producers:
 
     def restore(self, producer: str, receipts: list[list[int]]) -> None:
         """Take a row of a checkpoint; what was pushed in the very group that wrote it is newer, and stays."""
-        row = [ProducerReceipt(*receipt) for receipt in receipts]
+        row = [KnownPush(*receipt) for receipt in receipts]
         newer = [pushed for pushed in self._known.pop(producer) or () if pushed.first > row[-1].first]
         self._make_room()
         self._known[producer] = deque(row, maxlen=PRODUCER_RECEIPTS_MAX)

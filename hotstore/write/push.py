@@ -17,7 +17,7 @@ from coldstore.shared.push import Push
 from hotstore.groups.options import check_options
 from hotstore.journal.records import MESSAGE_BYTES
 from hotstore.port import STAGES, Receipt, Stage
-from hotstore.write.producers import ProducerReceipt, check_identity
+from hotstore.write.producers import KnownPush, check_identity
 
 SMALL_BYTES: Final = 16 * KIB  # payloads below are gathered into one record; copying larger ones costs more
 _BYTES_SCHEMA: Final = payload_schema("bytes")
@@ -78,7 +78,7 @@ class PushEntry:
         self.first = -1
         self.timestamp_us = 0
         self.error: Exception | None = None  # why nothing is written for it
-        self.twin: ProducerReceipt | None = None  # the same push, made before
+        self.twin: KnownPush | None = None  # the same push, made before
         self.on_settled: Callable[[int], None] | None = None  # gives the admitted bytes back
         self.receipt: Receipt | None = None  # the answer; most single pushes have it before anybody waits
         self._refusal: Exception | None = None

@@ -25,7 +25,7 @@ from hotstore.port import (
     Resolved,
     SubscriberInfo,
 )
-from hotstore.write.producers import ProducerReceipt, Producers, check_identity, check_retry
+from hotstore.write.producers import KnownPush, Producers, check_identity, check_retry
 
 
 @dataclass
@@ -265,7 +265,7 @@ class FakeStore(PushTarget):
         if expected_offset not in (None, first):
             raise Conflict(f"expected {expected_offset}, next is {first}")
         if producer is not None and sequence is not None:
-            found.producers.remember(producer, ProducerReceipt(sequence, first, count, now))
+            found.producers.remember(producer, KnownPush(sequence, first, count, now))
         found.batches.append(stamp(payload, first, now))
         found.next_offset += count
         async with found.grown:

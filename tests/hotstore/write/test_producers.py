@@ -16,13 +16,13 @@ from coldstore.shared.errors import Conflict, InvalidInput, Unavailable
 from coldstore.shared.limits import OFFSET_MAX, PRODUCER_RECEIPTS_MAX
 from hotstore.limits import PRODUCERS_MAX
 from hotstore.port import Stage
-from hotstore.write.producers import ProducerReceipt, Producers, check_identity
+from hotstore.write.producers import KnownPush, Producers, check_identity
 from tests.hotstore.journaled import push_batch
 from tests.hotstore.kit import BLOCK_BYTES, World, push, read_all
 
 
-def pushed(sequence: int, first: int | None = None, timestamp_us: int = 0) -> ProducerReceipt:
-    return ProducerReceipt(sequence, sequence if first is None else first, 1, timestamp_us)
+def pushed(sequence: int, first: int | None = None, timestamp_us: int = 0) -> KnownPush:
+    return KnownPush(sequence, sequence if first is None else first, 1, timestamp_us)
 
 
 def test_a_producer_that_is_not_known_may_begin_anywhere() -> None:
@@ -81,7 +81,7 @@ def test_rows_of_a_checkpoint_restore_what_was_known(script: list[tuple[str, int
                 row = whole.row(known)
                 assert row is not None
                 replayed.restore(*row)
-        one = ProducerReceipt(due[name], first, count, n)
+        one = KnownPush(due[name], first, count, n)
         whole.remember(name, one)
         if n >= at - 3:  # a few pushes before the rows are in the journal too
             replayed.remember(name, one)
