@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jjq.node.settings import Settings
 
 Level = Literal["debug", "info", "warning", "error"]
-PlaintextPolicy = Literal["warn", "refuse", "allow"]
+Plaintext = Literal["warn", "refuse", "allow"]
 
 
 def _option(help: str, group: str = "Parameters") -> Parameter:
@@ -60,9 +60,7 @@ def serve(
     tls_certificate: Annotated[Path | None, _option("PEM file; turns TLS on.", _TLS)] = None,
     tls_key: Annotated[Path | None, _option("PEM file of the certificate's key.", _TLS)] = None,
     tls_client_ca: Annotated[Path | None, _option("PEM file of the authority of clients.", _TLS)] = None,
-    plaintext: Annotated[
-        PlaintextPolicy | None, _option("If others reach us without TLS [warn].", _TLS)
-    ] = None,
+    plaintext: Annotated[Plaintext | None, _option("If others reach us without TLS [warn].", _TLS)] = None,
     segment_bytes: Annotated[str | None, _option("Size of a journal file [64MiB].", _BUDGETS)] = None,
     journal_bytes_max: Annotated[str | None, _option("Journal; full: no pushes [4GiB].", _BUDGETS)] = None,
     unsealed_bytes_max: Annotated[str | None, _option("Memory, not yet cold [1GiB].", _BUDGETS)] = None,
