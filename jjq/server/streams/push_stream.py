@@ -35,9 +35,6 @@ from jjq.wire.status import error_out
 
 Outcome = asyncio.Future[Receipt]
 
-_SHARE = 8  # results are held back until one in so many of the pushes in flight is settled …
-_HOLD_SECONDS = 0.002  # … but no longer
-
 
 class Order:
     """Keeps the pushes of each producer of a stream in order, also when one fails."""
@@ -146,7 +143,7 @@ class PushStream(Duplex):
                     return
                 self._changed.clear()
                 await self._changed.wait()
-            await self._enough()
+            await _settled(self._waiting[0][0])
             reply = pb.PushStreamResponse(owner=self._hint(self._queue), several=True)
             now = self._clock.monotonic()
             while self._waiting and self._waiting[0][0].done():
@@ -157,24 +154,6 @@ class PushStream(Duplex):
             self._room.set()
             await self._call.write(reply.SerializeToString())
 
-    async def _enough(self) -> None:
-        """Wait for the first result; while many are in flight, a moment longer for a share of them.
-
-        A write costs as much as a push, and a client with that much in flight does not wait for one.
-        """
-        first = self._waiting[0][0]
-        if isinstance(first, asyncio.Task):
-            if not first.done():
-                await asyncio.wait({first})  # it goes on if we are cancelled
-        else:
-            with suppress(
-                Exception
-            ):  # the result has it; to await it directly is one round of the loop quicker
-                await first
-        share = min(len(self._waiting) // _SHARE, len(self._waiting) - 1)
-        if share and not self._waiting[share][0].done():
-            await asyncio.wait({self._waiting[share][0]}, timeout=_HOLD_SECONDS)
-
     def _result(self, outcome: Outcome) -> pb.PushResult:
         error = outcome.exception()
         if error is None:
@@ -183,6 +162,15 @@ class PushStream(Duplex):
             return pb.PushResult(receipt=receipt_out(receipt))
         self._call.failed(error)
         return pb.PushResult(error=error_out(error))
+
+
+async def _settled(outcome: Outcome) -> None:
+    """Return when a push has its result."""
+    if not isinstance(outcome, asyncio.Task):
+        with suppress(Exception):  # the result has it; to await it directly is one round of the loop quicker
+            await outcome
+    elif not outcome.done():
+        await asyncio.wait({outcome})  # it goes on if we are cancelled
 
 
 def _failed(error: JjqError) -> Outcome:
