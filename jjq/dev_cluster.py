@@ -66,7 +66,7 @@ class Cluster:
         self._services: dict[str, Service] = {}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._dead: set[str] = set()  # of which it was said
-        self._asked: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._orders: queue.SimpleQueue[str] = queue.SimpleQueue()
         folder.mkdir(parents=True, exist_ok=True)
 
     def start(self, name: str, service: Service) -> None:
@@ -111,14 +111,14 @@ class Cluster:
     def _read(self, lines: Iterable[str]) -> None:
         with suppress(OSError, ValueError):
             for line in lines:
-                self._asked.put(line)
+                self._orders.put(line)
 
     def run(self) -> int:
         """Run until somebody asks to stop. Returns 1 if the S3 server ends: without it there is no cluster."""
         while not self._stopping.wait(0.2):
-            while not self._asked.empty():
+            while not self._orders.empty():
                 try:
-                    self._obey(self._asked.get().split())
+                    self._obey(self._orders.get().split())
                 except JjqError as error:
                     _say(str(error))
             for name, process in self._running.items():

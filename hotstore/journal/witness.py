@@ -62,12 +62,12 @@ class Witness:
         self._key = paths.witness(node)
         self._place = place  # "": not known, and taken for any
         self._known: Testimony | None = None
-        self._asked = False
+        self._was_read = False
 
     def read_last(self) -> Testimony | None:
         """What an earlier run said of this place; None if nothing was said, or it cannot be read."""
-        if not self._asked:
-            self._known, self._asked = self._read(), True
+        if not self._was_read:
+            self._known, self._was_read = self._read(), True
         return self._known
 
     def extent(self) -> Extent | None:
@@ -88,7 +88,7 @@ class Witness:
             "place": said.place,
         }
         self._objects.put(self._key, sealed_json.seal(fields, _FORMAT))
-        self._known, self._asked = said, True
+        self._known, self._was_read = said, True
 
     def _read(self) -> Testimony | None:
         try:

@@ -55,8 +55,8 @@ class Committer:
 
     # Without slots, Python is slower at the attributes of an instance with so many.
     __slots__ = (
-        "_alone", "_begin_soon", "_busy", "_calls", "_clock", "_closing", "_crowded", "_due",
-        "_group_bytes_max", "_groups_in_flight", "_idle", "_inbox", "_journal", "_loop",
+        "_alone", "_begin_soon", "_busy", "_calls", "_clock", "_closing", "_due", "_group_bytes_max",
+        "_groups_in_flight", "_has_company", "_idle", "_inbox", "_journal", "_loop",
         "_notify_written", "_on_poison", "_pace", "_seconds", "_several", "_sources", "_thread",
         "_threaded", "_timer", "_work", "chapter", "every_seconds", "forming", "groups", "pending_bytes",
         "poisoned", "settling", "synced_bytes",
@@ -81,7 +81,7 @@ class Committer:
         self._alone = 0  # how many entries may be committed at once, because no others came recently
         self._begin_soon = False
         self._notify_written = False
-        self._crowded = False  # an entry of the group that is being formed is that of several callers
+        self._has_company = False  # an entry of the group that is being formed is that of several callers
         self._closing = False
         # Groups begin no quicker after one another than this: for a journal whose writes have a price. One that
         # is full begins at once: it would not become larger, nor cheaper.
@@ -142,7 +142,7 @@ class Committer:
 
     def want_company(self) -> None:
         """Called by an entry's `prepare`: several callers wait for it, so the next entry waits for others, too."""
-        self._crowded = True
+        self._has_company = True
 
     async def call(self, work: Callable[[], T]) -> T:
         """Run `work` on the journal between two appends, off the event loop. A journal that takes several groups
@@ -207,8 +207,8 @@ class Committer:
             self._sources.clear()
             self._fail(group, Poisoned(f"a group commit could not be formed: {fault!r}"))
             return
-        alone = len(group.entries) == 1 and not self._crowded
-        self._crowded = False
+        alone = len(group.entries) == 1 and not self._has_company
+        self._has_company = False
         if looked or not alone:
             self._alone = _ALONE if alone else 0
         notify, self._notify_written = self._notify_written, False

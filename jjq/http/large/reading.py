@@ -74,7 +74,7 @@ def _answer(request: Request, found: _Found) -> Reply:
     headers = _headers(ref, etag)
     if _is_known(request, etag):
         return BytesReply(b"", _kind(ref), 304, headers)
-    part = _asked_range(request, ref.size, etag)
+    part = _requested_range(request, ref.size, etag)
     start, stop = (0, ref.size) if part is None else part
     headers.append((b"content-length", b"%d" % (stop - start)))
     if part is not None:
@@ -97,7 +97,7 @@ def _is_known(request: Request, etag: str) -> bool:
     )
 
 
-def _asked_range(request: Request, size: int, etag: str) -> tuple[int, int] | None:
+def _requested_range(request: Request, size: int, etag: str) -> tuple[int, int] | None:
     """The range `start`..`stop` that is asked for; None: all. 416 for one that begins after the end.
 
     Several ranges, other units and what is malformed are answered by all bytes, as RFC 9110 has it, and so is the

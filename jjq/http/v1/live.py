@@ -174,8 +174,8 @@ class LiveFigures:
         self._totals: _Totals | None = None
         self._compared: tuple[LiveRates | None, LiveLatency | None] = (None, None)
         self._nodes: list[doc.StatusDocument] = []
-        self._asked: asyncio.Task[None] | None = None
-        self._asked_at = float("-inf")
+        self._status_task: asyncio.Task[None] | None = None
+        self._status_at = float("-inf")
 
     @contextmanager
     def listening(self, backend: Backend, queues: frozenset[str], details: frozenset[str]) -> Iterator[None]:
@@ -189,7 +189,7 @@ class LiveFigures:
         finally:
             del self._listeners[me]
             if not self._listeners:
-                for task in (self._working, self._asked):
+                for task in (self._working, self._status_task):
                     if task is not None:
                         task.cancel()
                 self._working = None
@@ -240,11 +240,11 @@ class LiveFigures:
     async def _ask_nodes(self, backend: Backend) -> None:
         """The status of all nodes, now and then, without waiting for a node or a cold store that does not answer."""
         now = backend.clock.monotonic()
-        if self._asked is None and now - self._asked_at >= LIVE_STATUS_SECONDS:
-            self._asked_at = now
-            self._asked = asyncio.create_task(self._status(backend), name="jjq-live-status")
-        if self._asked is not None and not self._nodes:
-            await asyncio.wait((self._asked,), timeout=LIVE_SECONDS)
+        if self._status_task is None and now - self._status_at >= LIVE_STATUS_SECONDS:
+            self._status_at = now
+            self._status_task = asyncio.create_task(self._status(backend), name="jjq-live-status")
+        if self._status_task is not None and not self._nodes:
+            await asyncio.wait((self._status_task,), timeout=LIVE_SECONDS)
 
     async def _status(self, backend: Backend) -> None:
         try:
@@ -252,7 +252,7 @@ class LiveFigures:
         except JjqError as error:
             backend.log.debug("no status for live figures", why=error.message)
         finally:
-            self._asked = None
+            self._status_task = None
 
 
 async def _answers(work: list[Coroutine[Any, Any, QueueFigures | None]]) -> list[QueueFigures]:

@@ -71,23 +71,23 @@ class WorkStream(NumberedStream):
             raw = await self._next_message()
             if raw is None:
                 return
-            for asked in work_requests(raw):
-                await self._admit(asked.id)
-                await self._start(asked)
+            for request in work_requests(raw):
+                await self._admit(request.id)
+                await self._start(request)
 
-    async def _start(self, asked: pb.NumberedWork) -> None:
-        kind = asked.WhichOneof("request")
+    async def _start(self, request: pb.NumberedWork) -> None:
+        kind = request.WhichOneof("request")
         if kind == "attach":
             # In order: a take that follows belongs to the session.
-            await asyncio.wait([self._begin(asked.id, partial(self._attach, asked.id, asked.attach))])
+            await asyncio.wait([self._begin(request.id, partial(self._attach, request.id, request.attach))])
         elif not self._session:
             raise InvalidInput("the first request of a Work stream attaches a session: send attach")
         elif kind == "take":
-            self._begin(asked.id, partial(self._take, asked.id, asked.take))
+            self._begin(request.id, partial(self._take, request.id, request.take))
         elif kind == "change":
-            self._begin(asked.id, partial(self._change, asked.id, asked.change), finished=True)
+            self._begin(request.id, partial(self._change, request.id, request.change), finished=True)
         else:
-            raise InvalidInput(f"request {asked.id} is empty: send attach, take or change")
+            raise InvalidInput(f"request {request.id} is empty: send attach, take or change")
 
     async def _attach(self, number: int, request: pb.AttachSession) -> AddResult:
         if self._session not in ("", request.session):

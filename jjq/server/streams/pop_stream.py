@@ -33,9 +33,9 @@ class PopStream(NumberedStream):
             raw = await self._next_message()
             if raw is None:
                 return
-            for asked in split_pops(raw):
-                await self._admit(asked.id)
-                self._begin(asked.id, partial(self._pop, asked.id, asked.pop))
+            for numbered in split_pops(raw):
+                await self._admit(numbered.id)
+                self._begin(numbered.id, partial(self._pop, numbered.id, numbered.pop))
 
     async def _pop(self, number: int, request: pb.PopRequest) -> AddResult:
         self._call.outgoing.check_room()

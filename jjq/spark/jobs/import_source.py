@@ -249,7 +249,7 @@ def _is_text(type_: pa.DataType) -> bool:
     return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
 
 
-def _is_plain(type_: pa.DataType) -> bool:
+def _is_scalar(type_: pa.DataType) -> bool:
     """Numbers, truth values and times: neither text nor bytes, and nothing that holds others."""
     return bool(pa.types.is_primitive(type_) or pa.types.is_decimal(type_))
 
@@ -257,7 +257,7 @@ def _is_plain(type_: pa.DataType) -> bool:
 def _check_types(shape: Shape, head: Head) -> None:
     for name, role in ((shape.value, "value"), (shape.key, "key")):
         type_ = head.columns.get(name or "")
-        if type_ is not None and _is_plain(type_):
+        if type_ is not None and _is_scalar(type_):
             raise InvalidInput(f"column {name} is {type_}; a {role} is text or bytes: cast it first")
     type_ = head.columns.get(shape.headers or "")
     if type_ is not None and not pa.types.is_map(type_):

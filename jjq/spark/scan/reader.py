@@ -41,14 +41,14 @@ class Reader(DataSourceReader):
 
     def __init__(self, given: Mapping[str, str], schema: StructType, span: OffsetSpan | None = None) -> None:
         self._options = Options.parse(given, also=TABLE_NAMES)
-        self._asked = schema
+        self._wanted_schema = schema
         self._span = span
         times = self._options.times
         self._bounds = ScanBounds(times=None if times is None else Times(*times))
 
     def partitions(self) -> list[InputPartition]:
         with one_line(), closing(View(self._options)) as view:
-            wanted = arrow_schema(self._asked, view.settings.content)
+            wanted = arrow_schema(self._wanted_schema, view.settings.content)
             span = self._bounds.within(self._span or view.span())
             return list(view.partitions(span, wanted, self._bounds.times))
 

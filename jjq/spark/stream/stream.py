@@ -36,7 +36,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
         # Nothing is checked here: Spark would not show the error of a reader that was never made.
         self._given = dict(given)
-        self._asked = schema
+        self._wanted_schema = schema
         self._opened: View | None = None
         self._target: int | None = None  # with Trigger.AvailableNow: what was there when the query began
         self._clock: Clock = SystemClock()
@@ -127,7 +127,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._opened
 
     def _wanted(self) -> pa.Schema:
-        return arrow_schema(self._asked, self._view().settings.content)
+        return arrow_schema(self._wanted_schema, self._view().settings.content)
 
     def _progress(self, document: Mapping[str, Any]) -> Progress:
         found, settings = Progress.of(document), self._view().settings

@@ -54,10 +54,10 @@ def test_secrets_are_not_shown() -> None:
         (HERE | {"tls_key": "/key.pem"}, "mTLS needs both certificate and key"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(given: dict[str, Any], to_spark: str) -> None:
+def test_what_is_wrong_is_said_in_one_line(given: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         Options.parse(given)
-    assert to_spark in str(caught.value)
+    assert said in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
