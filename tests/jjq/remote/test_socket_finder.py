@@ -8,9 +8,9 @@ import hashlib
 from typing import Any
 
 import pytest
+from picows import ws_connect
 
 from coldstore.shared.clock import SystemClock
-from jjq.remote import socket_finder
 from jjq.remote.settings import RemoteSettings
 from jjq.remote.socket_finder import SocketFinder
 from jjq.v1 import jjq_pb2 as pb
@@ -39,7 +39,6 @@ async def test_a_server_that_answers_after_the_client_was_closed_is_hung_up_on_i
         gone.set()
 
     failed: list[Exception] = []
-    connect = socket_finder.ws_connect
 
     def connect_and_listen(accept: Any, *given: Any, **more: Any) -> Any:
         def accept_and_listen(*arguments: Any) -> Any:
@@ -49,9 +48,9 @@ async def test_a_server_that_answers_after_the_client_was_closed_is_hung_up_on_i
                 failed.append(error)
                 raise
 
-        return connect(accept_and_listen, *given, **more)
+        return ws_connect(accept_and_listen, *given, **more)
 
-    monkeypatch.setattr(socket_finder, "ws_connect", connect_and_listen)
+    monkeypatch.setattr("jjq.remote.socket_finder.ws_connect", connect_and_listen)
     async with await asyncio.start_server(slow, "127.0.0.1", 0) as server, asyncio.timeout(20):
         port = server.sockets[0].getsockname()[1]
         reply = pb.GetTransportsResponse(websocket_port=port, instance="x").SerializeToString()
