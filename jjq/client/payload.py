@@ -80,7 +80,11 @@ def _labels(name: str, items: Any) -> Sequence[Any]:
     """Keys or headers: one for each value."""
     if isinstance(items, Mapping):
         raise InvalidInput(f"{name} is a list with one entry for each value, not a dict: put it into a list")
-    return _listed(items)
+    if not isinstance(items, Iterable) or isinstance(items, bytes | bytearray | memoryview | str):
+        raise InvalidInput(
+            f"{name} are {repr(items)[:60]}: give one entry for each value, and put a single value into a list"
+        )
+    return items if isinstance(items, list | tuple) else list(items)
 
 
 def _headers(items: Any) -> Sequence[Any]:

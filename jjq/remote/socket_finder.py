@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final, cast
 
-from picows import WSError, WSTransport, WSUpgradeRequest, WSUpgradeResponse, ws_connect
+from picows import WSError, WSListener, WSTransport, WSUpgradeRequest, WSUpgradeResponse, ws_connect
 
 from coldstore.shared.backoff import Backoff
 from coldstore.shared.clock import Clock
@@ -128,10 +128,8 @@ class SocketFinder:
         attempt = self._attempt = object()
         context = None if tls is None else tls.context()
 
-        def accept(_request: WSUpgradeRequest, response: WSUpgradeResponse) -> ClientSocket:
-            if self._attempt is not attempt:  # given up meanwhile: picows hangs up
-                raise ConnectionAbortedError
-            return ClientSocket(response)
+        def accept(_request: WSUpgradeRequest, response: WSUpgradeResponse) -> WSListener:
+            return ClientSocket(response) if self._attempt is attempt else _Unwanted()
 
         transport, made = await ws_connect(
             accept,
@@ -161,6 +159,13 @@ class SocketFinder:
             self._socket.close()
         if self._ending is not None:
             await self._ending
+
+
+class _Unwanted(WSListener):
+    """Hangs up: the attempt was given up meanwhile. An error from picows would reach nobody but asyncio's log."""
+
+    def on_ws_connected(self, transport: WSTransport) -> None:
+        transport.disconnect()
 
 
 async def _until_closed(transport: WSTransport) -> None:

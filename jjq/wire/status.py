@@ -190,7 +190,10 @@ def _from_code(code: grpc.StatusCode, text: str, writes: bool) -> JjqError:
         return bare(text or code.name)
     if code is _Code.INTERNAL and text == UNEXPECTED:
         return Unavailable(UNEXPECTED if writes else _UNFORESEEN)
-    said = f"{code.name}: {text or 'no details'}"
+    if code is _Code.DEADLINE_EXCEEDED:
+        said = "the server did not answer in time (DEADLINE_EXCEEDED)"
+    else:
+        said = f"{code.name}: {text or 'no details'}"
     return Unavailable(f"{said}; the outcome is unknown" if writes else said)
 
 

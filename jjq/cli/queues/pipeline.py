@@ -65,11 +65,11 @@ class Job:
     def session(
         self, name: str, *, new: bool = False, check: Callable[[], None] = lambda: None
     ) -> Iterator[SparkSession]:
-        """Spark; the store is looked at first, since that is quicker, and `check` made. `new`: it may be empty."""
+        """Spark. Before it starts, which is slow, the store is looked at, and `check` made. `new`: it may be empty."""
         from coldstore.shared.errors import InvalidInput
         from jjq.spark import cold
         from jjq.spark.cold import store_or_new
-        from jjq.spark.jobs.session import parse_conf, session
+        from jjq.spark.jobs.session import check_installed, parse_conf, session
 
         conf = parse_conf(self.conf)
         if self.cold == "memory:":
@@ -78,6 +78,7 @@ class Job:
             store_or_new(self.root, self.s3)
         else:
             cold.store(self.root, self.s3)
+        check_installed()
         check()
         with session(name, self.master, conf, verbose=self.verbose) as spark:
             yield spark
@@ -133,7 +134,16 @@ def compact(*queues: str, job: Job, all: Flag = False, json: Json = False) -> in
     json
         Print a list of what was done.
     """
-    with job.session("compact") as spark, progress("compact", None, unit="queues", lines=True) as bar:
+
+    def check() -> None:
+        from jjq.spark.jobs.compact import check_queues
+
+        check_queues(job.root, queues, job.s3)
+
+    with (
+        job.session("compact", check=check) as spark,
+        progress("compact", None, unit="queues", lines=True) as bar,
+    ):
         from jjq.spark.jobs.compact import compact as run
 
         done = run(spark, job.root, queues, everything=all, s3=job.s3, progress=bar)
@@ -169,7 +179,17 @@ def verify(*queues: str, job: Job, json: Json = False) -> int:
     """
     from jjq.cli.operate.verify import exit_code, print_reports
 
-    with job.session("verify") as spark, progress("verify", None, unit="sections", lines=True) as bar:
+    def check() -> None:
+        from jjq.spark import cold
+
+        store = cold.store(job.root, job.s3)
+        for name in queues:
+            store.judge(name)
+
+    with (
+        job.session("verify", check=check) as spark,
+        progress("verify", None, unit="sections", lines=True) as bar,
+    ):
         from jjq.spark.jobs.verify import verify_store
 
         reports = verify_store(spark, job.root, queues, s3=job.s3, progress=bar)
@@ -281,11 +301,21 @@ def export(
     json
         Print what was exported as JSON.
     """
-    with job.session("export") as spark, progress("export", None, unit="parts", lines=True) as bar:
+    target = _resolved(to)
+
+    def check() -> None:
+        from jjq.spark.jobs.export import check_export
+
+        check_export(job.root, queue, target, start, end, format, by, job.s3)
+
+    with (
+        job.session("export", check=check) as spark,
+        progress("export", None, unit="parts", lines=True) as bar,
+    ):
         from jjq.spark.jobs.export import export as run
 
         done = run(
-            spark, job.root, queue, _resolved(to), start=start, end=end, format=format, by=by,
+            spark, job.root, queue, target, start=start, end=end, format=format, by=by,
             s3=job.s3, progress=bar,
         )  # fmt: skip
     _print(asdict(done), json)
@@ -319,31 +349,23 @@ def stats(
     json
         Print the rows as JSON.
     """
-    with job.session("stats") as spark, progress("stats", None, unit="parts", lines=True) as bar:
-        from jjq.spark.jobs.stats import check_matplotlib, draw_hours
+
+    def check() -> None:
+        from jjq.spark.jobs.stats import check_stats
+
+        check_stats(job.root, queues, start, end, plot is not None, job.s3)
+
+    with job.session("stats", check=check) as spark, progress("stats", None, unit="parts", lines=True) as bar:
+        from jjq.spark.jobs.stats import draw_hours
         from jjq.spark.jobs.stats import stats as run
 
-        if plot is not None:
-            check_matplotlib()
         hours = run(spark, job.root, queues, start=start, end=end, s3=job.s3, progress=bar)
     if json:
         print_json([{**asdict(hour), "compression": round(hour.compression, 3)} for hour in hours])
     else:
         columns = (
-            "QUEUE",
-            "HOUR",
-            "ELEMENTS",
-            "BYTES",
-            "MIN",
-            "AVG",
-            "P50",
-            "P99",
-            "MAX",
-            "KEYED",
-            "KEYS",
-            "STORED",
-            "×",
-        )
+            "QUEUE", "HOUR", "ELEMENTS", "BYTES", "MIN", "AVG", "P50", "P99", "MAX", "KEYED", "KEYS", "STORED", "×",
+        )  # fmt: skip
         print_table(
             columns,
             [

@@ -185,7 +185,7 @@ class SubscribeStream:
                 await self._follow(queue)
 
     async def _follow(self, queue: str) -> None:
-        """Send from the present position on, until moved or ended."""
+        """Send from the present position on; `Interrupted` at the first wait after a move or the end."""
         generation = self.generation
         source: Any = self._store.read(queue, f"offset:{self._position}", follow=True)
         async with aclosing(source):
@@ -197,12 +197,10 @@ class SubscribeStream:
                     raise Unavailable(f"the queue {queue} is no longer read: connect again") from None
                 for piece in pieces(batch, self._call.outgoing.room):
                     await self._hand_out(piece, generation)
-                    if self.generation != generation or self._ended:
-                        return
 
     async def _hand_out(self, piece: pa.RecordBatch, generation: int) -> None:
-        """Send as credit allows, until moved or ended."""
-        while piece.num_rows and self.generation == generation and not self._ended:
+        """Send as credit allows."""
+        while piece.num_rows:
             await self._source.wait(self._credit.wait())
             part, nbytes = self._credit.cut(piece, self._most)
             piece = piece.slice(part.num_rows)

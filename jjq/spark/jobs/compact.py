@@ -45,16 +45,21 @@ def compact(
 ) -> list[Compacted]:
     """Merge what is due in these queues, or in all; `everything`: also what is not due yet."""
     s3 = s3 or S3Settings()
-    store = cold.store(root, s3)
-    for name in queues:
-        store.files(name)  # raises `NotFound` for an unknown name before any work begins
-    names = list(queues) or store.queue_names()
+    check_queues(root, queues, s3)
+    names = list(queues) or cold.store(root, s3).queue_names()
     work = partial(compact_queue, root, s3, everything)
     results = tasks.run(spark, "compact", names, work, progress)
     return [
         Compacted(name, error=found.message) if isinstance(found, Failure) else found
         for name, found in zip(names, results, strict=True)
     ]
+
+
+def check_queues(root: str, queues: Sequence[str], s3: S3Settings) -> None:
+    """Raise `NotFound` for an unknown name before any work begins."""
+    store = cold.store(root, s3)
+    for name in queues:
+        store.files(name)
 
 
 def compact_queue(root: str, s3: S3Settings, everything: bool, name: str) -> Compacted:

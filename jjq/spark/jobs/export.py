@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, get_args
 
 import orjson
 import pyarrow as pa
@@ -87,12 +87,10 @@ def export(
     progress: Progress = silent,
 ) -> Exported:
     """Export the elements from `start` up to `end` into `to`, a folder or s3://BUCKET/PREFIX."""
-    if format not in get_args(Format) or by not in get_args(By):
-        raise InvalidInput(f"format is {format!r} by {by!r}: use parquet or jsonl, by hour, date or none")
-    s3 = s3 or S3Settings()
-    cold.store(root, s3)
-    target = ExportTarget(to, s3, format, by)
-    found = _plan(target, root, queue, start, end)
+    target = ExportTarget(to, s3 or S3Settings(), format, by)
+    options, found = _find(target, root, queue, start, end)
+    if options is not None:
+        target.objects.put(_PLAN, orjson.dumps(options))
     done = {info.key.removeprefix(_DONE) for info in target.objects.list(_DONE)}
     left = [piece for piece in found.pieces if _name(piece) not in done]
     work = partial(_write, target, found)
@@ -104,8 +102,25 @@ def export(
     return exported
 
 
-def _plan(target: ExportTarget, root: str, queue: str, start: str, end: str) -> OffsetRange:
-    """The range, as it was resolved by the first run; its pieces are cut as they were then."""
+def check_export(
+    root: str, queue: str, to: str, start: str, end: str, format: Format, by: By, s3: S3Settings
+) -> None:
+    """Refuse what `export` would refuse now; nothing is written, and Spark is not needed."""
+    _find(ExportTarget(to, s3, format, by), root, queue, start, end)
+
+
+def _find(
+    target: ExportTarget, root: str, queue: str, start: str, end: str
+) -> tuple[dict[str, Any] | None, OffsetRange]:
+    """The range, as it was resolved by the first run; its pieces are cut as they were then.
+
+    Of the first run also the plan, which is to be written before anything else.
+    """
+    if target.format not in get_args(Format) or target.by not in get_args(By):
+        raise InvalidInput(
+            f"format is {target.format!r} by {target.by!r}: use parquet or jsonl, by hour, date or none"
+        )
+    cold.store(root, target.s3)
     objects = target.objects
     options = {"queue": queue, "start": start, "end": end, "format": target.format, "by": target.by}
     try:
@@ -115,15 +130,14 @@ def _plan(target: ExportTarget, root: str, queue: str, start: str, end: str) -> 
             raise Conflict(f"{target.url} is not empty: export to a new folder") from None
         found = ranges.find(root, target.s3, queue, start, end)
         cuts = [piece[0].start for piece in found.pieces]
-        objects.put(_PLAN, orjson.dumps({**options, "range": [found.start, found.end], "cuts": cuts}))
-        return found
+        return {**options, "range": [found.start, found.end], "cuts": cuts}, found
     if next(objects.list(_SUCCESS), None) is not None:
         raise Conflict(f"{target.url} has a complete export: choose another folder")
     if {name: plan.get(name) for name in options} != options:
         raise Conflict(f"{target.url} has another export, not complete: give its options, or another folder")
     first, last = plan["range"]
     found = ranges.find(root, target.s3, queue, known=(first, last))
-    return _cut(found, [*plan["cuts"], last])
+    return None, _cut(found, [*plan["cuts"], last])
 
 
 def _cut(found: OffsetRange, cuts: Sequence[int]) -> OffsetRange:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import sys
@@ -35,10 +36,9 @@ def session(
     name: str, master: str | None = None, conf: Mapping[str, str] | None = None, *, verbose: bool = False
 ) -> Iterator[SparkSession]:
     """A session; stopped afterwards, unless it was there before. `verbose`: what Spark and Java say is shown."""
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise InvalidInput("this needs Spark, which is not installed: pip install 'jjq[spark]'") from None
+    check_installed()
+    from pyspark.sql import SparkSession
+
     there = SparkSession.getActiveSession()
     if there is not None:
         yield there
@@ -57,6 +57,14 @@ def session(
         yield found
     finally:
         found.stop()
+
+
+def check_installed() -> None:
+    """PySpark is there, or the error says how to get it."""
+    try:
+        importlib.import_module("pyspark.sql")
+    except ImportError:
+        raise InvalidInput("this needs Spark, which is not installed: pip install 'jjq[spark]'") from None
 
 
 def _start(builder: Any, quiet: bool) -> SparkSession:

@@ -77,10 +77,7 @@ def stats(
     progress: Progress = silent,
 ) -> list[HourStats]:
     """A row for each queue and hour that has elements."""
-    s3 = s3 or S3Settings()
-    store = cold.store(root, s3)
-    names = list(queues) or store.queue_names()
-    found = [ranges.find(root, s3, name, start, end) for name in names]
+    names, found = _find(root, queues, start, end, s3 or S3Settings())
     pieces = [(at, piece) for at, each in enumerate(found) for piece in each.pieces]
     if not pieces:
         return []
@@ -117,6 +114,22 @@ def stats(
         )
         for row in rows
     ]
+
+
+def check_stats(root: str, queues: Sequence[str], start: str, end: str, plot: bool, s3: S3Settings) -> None:
+    """Refuse what `stats` would refuse now. Without names it would be a look at every queue: one of them will do."""
+    if plot:
+        check_matplotlib()
+    _find(root, queues or cold.store(root, s3).queue_names()[:1], start, end, s3)
+
+
+def _find(
+    root: str, queues: Sequence[str], start: str, end: str, s3: S3Settings
+) -> tuple[list[str], list[OffsetRange]]:
+    """The names of the queues, and the range of each."""
+    store = cold.store(root, s3)
+    names = list(queues) or store.queue_names()
+    return names, [ranges.find(root, s3, name, start, end) for name in names]
 
 
 def _measure_elements(at: int, found: OffsetRange, piece: Sequence[Slice]) -> Iterator[pa.RecordBatch]:

@@ -59,7 +59,9 @@ def test_a_single_value_is_not_taken_for_a_list_of_its_characters(alone: Any) ->
         (pa.record_batch({"value": [b"a"]}), {"keys": [b"k"]}, "leave out keys="),
         ([b"a", b"b"], {"keys": [b"k"]}, "2 values but 1 keys"),
         ([b"a", 7], {}, "element 1"),
-        ([b"a"], {"keys": b"k"}, "put a single value into a list"),
+        ([b"a"], {"keys": b"k"}, "keys are b'k': .* put a single value into a list"),
+        ([b"a"], {"keys": 5}, "keys are 5: give one entry for each value"),
+        ([b"a"], {"headers": 5}, "headers are 5: give one entry for each value"),
     ],
 )
 def test_what_cannot_be_pushed_is_refused_with_the_reason(

@@ -17,6 +17,7 @@ from jjq.spark.jobs import session, tasks
 from jjq.spark.jobs.compact import compact
 from jjq.spark.jobs.verify import verify_store
 from tests.jjq.cli.command import Command
+from tests.jjq.spark.jobs.conftest import SparkStarted
 from tests.jjq.spark.jobs.stores import fill, opened
 from tests.servers.jjq_server import clean_environment
 from tests.servers.s3 import S3Server
@@ -33,37 +34,60 @@ JOBS = (
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job[0])
-def test_an_unknown_queue_ends_with_3(pipeline: Command, tmp_path: Path, job: list[str]) -> None:
+def test_an_unknown_queue_ends_with_3_before_spark_starts(
+    unstarted: Command, tmp_path: Path, job: list[str]
+) -> None:
     fill(opened(tmp_path / "cold"), "orders", finals=1)
-    ran = pipeline("pipeline", *job, "--cold", "cold")
+    ran = unstarted("pipeline", *job, "--cold", "cold")
     assert (ran.code, ran.errors) == (3, "jjq: no queue nope: create it, or correct the name\n")
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("job", [*JOBS, ["import", "nope", "f", "--order", "n"]], ids=lambda job: job[0])
-def test_a_root_that_is_no_store_ends_with_3(pipeline: Command, tmp_path: Path, job: list[str]) -> None:
+def test_a_root_that_is_no_store_ends_with_3_before_spark_starts(
+    unstarted: Command, tmp_path: Path, job: list[str]
+) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.png").write_bytes(b"")
-    ran = pipeline("pipeline", *job, "--cold", "photos")
+    ran = unstarted("pipeline", *job, "--cold", "photos")
     assert ran.code == 3, ran.errors
     assert "is not a jjq store" in ran.errors
     assert ran.errors.count("\n") == 1
 
 
-def test_wrong_options_end_with_2(pipeline: Command, tmp_path: Path) -> None:
+def test_wrong_options_end_with_2_before_spark_starts(unstarted: Command, tmp_path: Path) -> None:
     fill(opened(tmp_path / "cold"), "orders", finals=1)
     for arguments, said in (
         (["compact"], "--cold"),
         (["compact", "--cold", "memory:"], "cannot see memory"),
         (["compact", "--cold", "cold", "--conf", "novalue"], "write KEY=VALUE"),
         (["stats", "--cold", "cold", "--start", "offset:9", "--end", "offset:2"], "after end"),
+        (
+            ["stats", "orders", "--cold", "cold", "--start", "tomorrow"],
+            "starting point 'tomorrow' is not known",
+        ),
+        (["export", "orders", "out", "--cold", "cold", "--end", "offset:51"], "offset 51 is outside 0..50"),
         (["import", "q", "--cold", "cold", "--order", "n"], "give the files"),
         (["import", "q", "nofile", "--cold", "cold", "--order", "n"], "Spark cannot read the source"),
     ):
-        ran = pipeline("pipeline", *arguments)
+        ran = unstarted("pipeline", *arguments)
         assert ran.code == 2, ran
         assert said in ran.errors
         assert ran.errors.count("\n") == 1, ran.errors
+
+
+def test_a_place_of_an_export_that_is_taken_ends_with_5_before_spark_starts(
+    unstarted: Command, tmp_path: Path
+) -> None:
+    fill(opened(tmp_path / "cold"), "orders", finals=1)
+    export = ["pipeline", "export", "orders", "out", "--cold", "cold"]
+    with pytest.raises(SparkStarted):
+        unstarted(*export)
+    assert not (tmp_path / "out").exists(), "nothing is written before Spark has started"
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "letter").write_bytes(b"x")
+    ran = unstarted(*export)
+    assert (ran.code, "out is not empty: export to a new folder" in ran.errors) == (5, True)
 
 
 def test_missing_rights_on_s3_are_said_in_the_driver(spark: SparkSession, seaweed: S3Server) -> None:

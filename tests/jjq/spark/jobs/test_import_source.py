@@ -22,24 +22,16 @@ from jjq.spark.jobs import session
 from jjq.spark.jobs.import_columns import Shape
 from jjq.spark.jobs.import_source import check_source
 from tests.jjq.cli.command import Command
+from tests.jjq.spark.jobs.conftest import SparkStarted
 from tests.jjq.spark.jobs.stores import fill, opened
 from tests.servers.s3 import S3Server
 
 
-class SparkStarted(Exception):
-    """The job came as far as that."""
-
-
 @pytest.fixture
-def unstarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """`jjq pipeline …` where Spark does not start: whoever tries is found out."""
-
-    def started(*_: Any, **__: Any) -> None:
-        raise SparkStarted
-
-    monkeypatch.setattr(session, "session", started)
+def unstarted(unstarted: Command, tmp_path: Path) -> Command:
+    """With files to import."""
     write_sources(tmp_path)
-    return Command(tmp_path)
+    return unstarted
 
 
 def write_sources(folder: Path) -> None:
