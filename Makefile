@@ -28,7 +28,7 @@ define install
 @touch $@
 endef
 
-.PHONY: help serve test test-spark pictures soak check format bench cluster lock proto clean
+.PHONY: help serve test browser test-spark pictures soak check format bench cluster lock proto clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -37,9 +37,15 @@ help: ## show this list
 serve: $(VENV)/.serve ## run a server
 	@exec $(BIN)/jjq serve $(ARGS)
 
-# Spark's tests are one group, so that one JVM serves them all; being the largest, it is begun first.
-test: check $(VENV)/.spark ## run every check, then every test
-	@JAVA_HOME="$$(.ci/java)" && JJQ_BROWSER="$$(.ci/browser)" && export JAVA_HOME JJQ_BROWSER && exec $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+# What Spark needs is set up beside the checks: neither takes more than one core, and no check looks at it.
+# Spark's tests are one group, so that one JVM serves them all; being the largest, it is begun first. Much of
+# what tests do is to wait, for servers and for leases: three share two cores.
+test: $(VENV)/.dev ## run every check, then every test
+	@$(MAKE) --no-print-directory check browser & $(MAKE) --no-print-directory $(VENV)/.spark; set_up=$$?; wait $$! && exit $$set_up
+	@JAVA_HOME="$$(.ci/java)" && JJQ_BROWSER="$$(.ci/browser)" && export JAVA_HOME JJQ_BROWSER && exec $(BIN)/python -m pytest -n 3 --dist loadgroup $(ARGS)
+
+browser:
+	@.ci/browser >/dev/null
 
 test-spark: $(VENV)/.spark ## run the tests that need Spark, and those alone
 	@JAVA_HOME="$$(.ci/java)" && export JAVA_HOME && exec $(BIN)/python -m pytest -m spark $(ARGS)

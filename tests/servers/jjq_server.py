@@ -14,6 +14,8 @@ from typing import Self
 from tests.servers.waiting import free_ports, wait_until
 
 SMALL = ("--segment-bytes", "32MiB", "--journal-bytes-max", "256MiB")
+# Of a JVM: what pays for itself only in hours costs seconds in a test.
+QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 def clean_environment(**more: str) -> dict[str, str]:

@@ -54,13 +54,19 @@ class Counting:
         return counted
 
 
-def long_queue(count: int) -> tuple[MemoryObjects, list[Run]]:
-    """A queue of `count` blocks whose data was never written, with its roll-ups and metadata."""
+def long_queue(count: int, unread: int = 0) -> tuple[MemoryObjects, list[Run]]:
+    """A queue of `count` blocks whose data was never written, with its roll-ups and metadata.
+
+    The metadata of the first `unread` blocks is empty: only its names may be looked at.
+    """
     objects = MemoryObjects(ManualClock())
     queue = ColdStore(objects, ManualClock(), SeededChance(1)).create_queue("orders")
     blocks = listed(count, queue=queue.settings.id)
-    for block in blocks:
-        objects.put(paths.meta("orders", block.first, "final"), metadata.encode(block))
+    firsts = blocks.columns.array("first", count).tolist()
+    for first in firsts[:unread]:
+        objects.put(paths.meta("orders", first, "final"), b"")
+    for row in range(unread, count):
+        objects.put(paths.meta("orders", firsts[row], "final"), metadata.encode(blocks[row]))
     runs = list(rollups.runs(count))
     for run in runs:
         rollups.write(objects, queue.settings, blocks, run)
@@ -69,7 +75,7 @@ def long_queue(count: int) -> tuple[MemoryObjects, list[Run]]:
 
 @pytest.fixture(scope="module")
 def very_long() -> MemoryObjects:
-    return long_queue(100_000)[0]
+    return long_queue(100_000, unread=100_000 - 100_000 % limits.ROLLUP_BLOCKS)[0]
 
 
 def test_opening_a_hundred_thousand_blocks_reads_few_objects(very_long: MemoryObjects) -> None:

@@ -21,18 +21,17 @@ from tests.architecture.tree import ROOT
 from tests.jjq.spark.clustered import ROWS
 from tests.jjq.spark.jobs.stores import fill, told, values
 from tests.jjq.spark.making import make_at
-from tests.servers.jjq_server import clean_environment
+from tests.servers.jjq_server import QUICK_JAVA, clean_environment
 from tests.servers.s3 import S3Server
 
-JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # what pays for itself only in hours costs seconds here
 CONF = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.extraJavaOptions": JAVA,
+    "spark.driver.extraJavaOptions": QUICK_JAVA,
     "spark.ui.enabled": "false",
     "spark.log.level": "OFF",
     "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": JAVA,
+    "spark.executor.extraJavaOptions": QUICK_JAVA,
     "spark.sql.shuffle.partitions": "2",
     # Both executors, or the first to come would read it all.
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
@@ -79,7 +78,7 @@ class Clustered:
     def _submit(self, seaweed: S3Server, folder: Path, *arguments: str) -> list[Any]:
         environment = clean_environment(
             PYSPARK_PYTHON=sys.executable,
-            SPARK_LAUNCHER_OPTS=JAVA,
+            SPARK_LAUNCHER_OPTS=QUICK_JAVA,
             SPARK_LOCAL_IP="127.0.0.1",
             SPARK_LOCAL_DIRS=str(folder),
             SPARK_WORKER_DIR=str(folder / "work"),

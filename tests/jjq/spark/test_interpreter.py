@@ -15,7 +15,7 @@ import pytest
 from jjq.spark.interpreter import use_this_python
 from tests.architecture.tree import ROOT
 from tests.jjq.spark.making import make
-from tests.servers.jjq_server import clean_environment
+from tests.servers.jjq_server import QUICK_JAVA, clean_environment
 
 PROGRAM = """
 import sys
@@ -44,7 +44,7 @@ def test_a_program_runs_by_a_python_that_is_not_on_the_path(tmp_path: Path) -> N
         PATH=f"{bare.parent}:/usr/bin:/bin",
         SPARK_LOCAL_IP="127.0.0.1",
         SPARK_LOCAL_DIRS=str(tmp_path),
-        SPARK_LAUNCHER_OPTS="-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        JDK_JAVA_OPTIONS=QUICK_JAVA,
     )
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "VIRTUAL_ENV"):
         environment.pop(name, None)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 import jjq.spark
+from tests.servers.jjq_server import QUICK_JAVA
 
 
 def main(source: str, sink: str, checkpoint: str) -> None:
@@ -22,7 +23,7 @@ def main(source: str, sink: str, checkpoint: str) -> None:
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.memory", "512m")
-        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+        .config("spark.driver.extraJavaOptions", QUICK_JAVA)
         .config("spark.log.level", "OFF")
         .getOrCreate()
     )
