@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from coldstore.large.notes import UploadNotes
 from coldstore.large.upload import LargeUpload
 from coldstore.shared.errors import Conflict, InvalidInput, Unavailable
 from coldstore.shared.limits import PART_BYTES
@@ -19,12 +20,15 @@ _PARTS_UNDER_WAY: Final = 3
 
 
 class UploadSession:
-    """Bytes in, parts out. `used` is when somebody last cared."""
+    """Bytes in, parts out. `sha256` is empty if it is told in the end; `used` is when somebody last cared."""
 
-    def __init__(self, queue: str, sha256: str, size: int, upload: LargeUpload, runner: Runner) -> None:
+    def __init__(
+        self, queue: str, sha256: str, size: int, from_offset: int, upload: LargeUpload, runner: Runner
+    ) -> None:
         self.queue = queue
         self.sha256 = sha256
         self.size = size
+        self._from_offset = from_offset
         self.received = 0
         self.turn = 0  # who began it last may go on with it
         self.used = 0.0
@@ -58,8 +62,13 @@ class UploadSession:
             await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
         self._check()
 
-    async def finish(self) -> None:
-        """Store the rest, and make the object visible."""
+    async def finish(self, sha256: str, notes: UploadNotes) -> None:
+        """Store the rest, and make the object visible; `sha256` may be empty if it is known from the beginning."""
+        told = sha256 or self.sha256
+        if not told or (self.sha256 and told != self.sha256):
+            raise InvalidInput(
+                f"the upload began with the sha256 {self.sha256!r} and ends with {sha256!r:.80}: say which it is"
+            )
         if self.received != self.size:
             raise Conflict(f"{self.received} of {self.size} bytes came: send the rest, then finish")
         if self._gathered:
@@ -67,7 +76,14 @@ class UploadSession:
         while self._under_way:
             await asyncio.wait(self._under_way)
         self._check()
-        await self._runner.run(self._upload.finish)
+        await self._runner.run(lambda: self._complete(told, notes))
+
+    def _complete(self, sha256: str, notes: UploadNotes) -> None:
+        self._upload.check(sha256)
+        if not self.sha256 and notes.begin(sha256, self.size, self._from_offset):
+            self._upload.abort()  # another one with the same bytes was faster
+        else:
+            self._upload.complete()
 
     async def abort(self) -> None:
         """Give it up; what is under way is waited for, so that nothing comes after the end."""
