@@ -8,7 +8,9 @@ import io
 import mimetypes
 import os
 import tempfile
+from collections import deque
 from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
@@ -206,17 +208,22 @@ async def send_object(
 
 
 async def _pieces(source: ObjectToSend, at: int) -> AsyncGenerator[bytes]:
-    """What is left from `at` on; while one piece is sent, the next one is read."""
-    ahead: asyncio.Task[bytes] | None = None
+    """What is left from `at` on; while one piece is sent, the next two are read and hashed, one after the other."""
+
+    def read() -> bytes:
+        nonlocal at
+        data = source.read_at(at) if at < source.size else b""
+        at += len(data)
+        return data
+
+    loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, "jjq-read")
+    ahead = deque(loop.run_in_executor(thread, read) for _ in range(2))
     try:
-        while at < source.size:
-            ahead = ahead or asyncio.create_task(asyncio.to_thread(source.read_at, at))
-            data, ahead = await ahead, None
-            at += len(data)
-            if at < source.size:
-                ahead = asyncio.create_task(asyncio.to_thread(source.read_at, at))
+        while data := await ahead.popleft():
+            ahead.append(loop.run_in_executor(thread, read))
             yield data
-    finally:
-        if ahead is not None:  # a thread cannot be stopped, and whoever comes next reads the same file
-            await asyncio.wait([ahead])
-            ahead.exception()
+    finally:  # a thread cannot be stopped, and whoever comes next reads the same file
+        await asyncio.to_thread(thread.shutdown, wait=True, cancel_futures=True)
+        for each in ahead:
+            if each.done() and not each.cancelled():
+                each.exception()
