@@ -8,7 +8,7 @@ of the bytes cannot be stored.
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, cast
 
 from coldstore.large.notes import UploadNotes
 from coldstore.large.upload import LargeUpload
@@ -34,8 +34,8 @@ class UploadSession:
         self.used = 0.0
         self._upload = upload
         self._runner = runner
-        self._pieces: list[bytes] = []
-        self._gathered = 0
+        self._part: bytearray | None = None  # is being filled
+        self._filled = 0
         self._parts = 0
         self._under_way: set[asyncio.Task[None]] = set()
         self._hashing = asyncio.Lock()  # fair: parts are hashed in the order in which they came
@@ -54,16 +54,13 @@ class UploadSession:
         if at + len(data) > self.size:
             raise InvalidInput(f"more than the {self.size} bytes come that were announced: correct the size")
         self.received += len(data)
-        self._pieces.append(data)
-        self._gathered += len(data)
-        if self._gathered >= PART_BYTES:
-            self._cut()
+        self._gather(data)
         while len(self._under_way) >= _PARTS_UNDER_WAY:
             await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
         self._check()
 
     async def finish(self, sha256: str, notes: UploadNotes) -> None:
-        """Store the rest, and make the object visible; `sha256` may be empty if it is known from the beginning."""
+        """Make the object visible when all is stored; `sha256` may be empty if it is known from the beginning."""
         told = sha256 or self.sha256
         if not told or (self.sha256 and told != self.sha256):
             raise InvalidInput(
@@ -71,8 +68,6 @@ class UploadSession:
             )
         if self.received != self.size:
             raise Conflict(f"{self.received} of {self.size} bytes came: send the rest, then finish")
-        if self._gathered:
-            self._cut(rest=True)
         while self._under_way:
             await asyncio.wait(self._under_way)
         self._check()
@@ -96,20 +91,28 @@ class UploadSession:
         if self._failed is not None:
             raise self._failed.with_traceback(None)
 
-    def _cut(self, *, rest: bool = False) -> None:
-        """Send full parts on their way, and with `rest` what is left."""
-        gathered = b"".join(self._pieces) if len(self._pieces) != 1 else self._pieces[0]
-        at = 0
-        while len(gathered) - at >= PART_BYTES or (rest and at < len(gathered)):
-            whole = at == 0 and len(gathered) <= PART_BYTES
-            part = gathered if whole else gathered[at : at + PART_BYTES]
-            task = asyncio.create_task(self._store(self._parts, part), name="jjq-part")
-            self._under_way.add(task)
-            task.add_done_callback(self._under_way.discard)
-            self._parts += 1
-            at += len(part)
-        self._pieces = [gathered[at:]] if at < len(gathered) else []
-        self._gathered = len(gathered) - at
+    def _gather(self, data: bytes) -> None:
+        """Send full parts on their way: a piece that is one goes as it is, others are copied into one."""
+        rest = memoryview(data)
+        while rest:
+            size = min(PART_BYTES, self.size - self._parts * PART_BYTES)
+            if self._part is None and len(rest) == len(data) == size:
+                self._send(data)
+                return
+            self._part = self._part or bytearray(size)
+            count = min(len(rest), size - self._filled)
+            self._part[self._filled : self._filled + count] = rest[:count]
+            self._filled += count
+            rest = rest[count:]
+            if self._filled == size:
+                part, self._part, self._filled = self._part, None, 0
+                self._send(cast("bytes", part))  # nobody changes it: a copy would cost
+
+    def _send(self, part: bytes) -> None:
+        task = asyncio.create_task(self._store(self._parts, part), name="jjq-part")
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        self._parts += 1
 
     async def _store(self, number: int, part: bytes) -> None:
         try:
