@@ -36,6 +36,7 @@ class UploadSession:
         self._runner = runner
         self._part: bytearray | None = None  # is being filled
         self._filled = 0
+        self._spare: list[bytearray] = []  # parts that were stored: new ones would lie scattered in memory
         self._parts = 0
         self._under_way: set[asyncio.Task[None]] = set()
         self._hashing = asyncio.Lock()  # fair: parts are hashed in the order in which they came
@@ -99,25 +100,28 @@ class UploadSession:
             if self._part is None and len(rest) == len(data) == size:
                 self._send(data)
                 return
-            self._part = self._part or bytearray(size)
+            if self._part is None:
+                self._part = self._spare.pop() if self._spare and size == PART_BYTES else bytearray(size)
             count = min(len(rest), size - self._filled)
             self._part[self._filled : self._filled + count] = rest[:count]
             self._filled += count
             rest = rest[count:]
             if self._filled == size:
                 part, self._part, self._filled = self._part, None, 0
-                self._send(cast("bytes", part))  # nobody changes it: a copy would cost
+                self._send(cast("bytes", part), part)  # nobody changes it until it is stored
 
-    def _send(self, part: bytes) -> None:
-        task = asyncio.create_task(self._store(self._parts, part), name="jjq-part")
+    def _send(self, part: bytes, ours: bytearray | None = None) -> None:
+        task = asyncio.create_task(self._store(self._parts, part, ours), name="jjq-part")
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
         self._parts += 1
 
-    async def _store(self, number: int, part: bytes) -> None:
+    async def _store(self, number: int, part: bytes, ours: bytearray | None) -> None:
         try:
             async with self._hashing:
                 await self._runner.run(lambda: self._upload.add(part))
             await self._runner.run(lambda: self._upload.put(number, part))
+            if ours is not None:
+                self._spare.append(ours)
         except Exception as error:  # noqa: BLE001 - told to whoever sends, or finishes
             self._failed = self._failed or error
