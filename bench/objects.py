@@ -3,11 +3,14 @@
 Server and client are processes of their own. A transfer counts as the user sees it: an upload from `push_file` to its
 acknowledgement, a download until the file is synced under its name. Memory is what a process takes at most meanwhile,
 above what it takes when it does nothing. Server, client and S3 server share the machine, so figures say what the
-software costs. `python -m bench.objects VERB PLACE FILE` is one transfer, and what the suite starts.
+software costs. The rate of SHA-256 on one core is beside them: bytes are hashed one after the other, by the client and,
+on their way up, by the server, so nothing is faster than that. `python -m bench.objects VERB PLACE FILE` is one
+transfer, and what the suite starts.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -28,6 +31,7 @@ from tests.servers.seaweed import running_seaweed
 
 ROUNDS = 3  # the best counts: others use this machine, too
 SHARE = 0.6  # of the speed of a plain transfer
+HASHED = 256 * MIB
 MEMORY_MB = 100.0
 Transfer = Callable[[Path], float]  # of a file; the seconds that it took
 
@@ -93,7 +97,9 @@ def _by_turns(
     source = root / "source"
     _transfer("make", side.place, source)
     found: dict[str, list[float]] = {"up": [], "down": [], "plain up": [], "plain down": []}
+    hashed: list[float] = []
     for number in range(ROUNDS):
+        hashed.append(_hashing())
         _change(source, f"{title} {number}")  # the same bytes would not be sent
         found["plain up"].append(plain[0](source))
         found["up"].append(side.transfer("up", source))
@@ -102,7 +108,7 @@ def _by_turns(
         if _differ(source, root / "back"):
             raise RuntimeError("what came back is not what was sent")
     rate = {name: size / min(seconds) / 1e6 for name, seconds in found.items()}
-    rows = []
+    rows = [Row(f"{title}: SHA-256 on one core", HASHED / min(hashed) / 1e6, "MB/s")]
     for way, verb in (("up", "upload"), ("down", "download")):
         rows += [
             Row(f"{title}: {verb}", rate[way], "MB/s"),
@@ -160,6 +166,15 @@ def _copied(source: Path, target: Path) -> float:
     shutil.copyfile(source, target)
     with target.open("rb") as file:
         os.fsync(file.fileno())
+    return time.perf_counter() - begun
+
+
+def _hashing() -> float:
+    """The seconds that the digest of `HASHED` bytes takes."""
+    block, digest = bytes(MIB), hashlib.sha256()
+    begun = time.perf_counter()
+    for _ in range(HASHED // len(block)):
+        digest.update(block)
     return time.perf_counter() - begun
 
 

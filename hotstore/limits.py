@@ -84,6 +84,7 @@ LIST_TASKS_MAX: Final = 10_000  # in one page
 # Large objects
 UPLOADS_MAX: Final = 32  # under way at a node; each holds a few parts in memory
 UPLOAD_IDLE_SECONDS: Final = 600.0  # then an upload that was cut off is given up
+OBJECTS_LOOKED_AT: Final = 1_000  # of a queue; if it has more, an object is hashed before it is sent
 # So long the bytes of a queue's objects are not counted again, where it has a quota.
 OBJECT_USE_SECONDS: Final = 60.0
 

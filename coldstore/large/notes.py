@@ -3,12 +3,12 @@
     queues/<name>/uploads/<sha256>.json
     {"check":"<hex>", "format":1, "from":1200, "renewed":1767225600000000, "state":"open"}
 
-`from` is the offset at which the queue went on when the object was first noted. No element before it names the object,
-so a sweep looks at elements from there on, and not at the whole history. A note is put before the first byte of its
-object, and removed when an element that names the object is durable. In between, a push that relies on the object
-renews the note while it is young enough; a sweep takes only old notes, and first marks them as `sweeping` by
-compare-and-swap. So a sweep and a push never both succeed: if the push renews first, the object stays; if it comes
-later, it must wait.
+`from` is the offset at which the queue went on when the object was first noted. No element before it names the
+object, so a sweep looks at elements from there on, and not at the whole history. A note is put before its object can
+be seen, and before the first byte if the digest is known then; it is removed when an element that names the object is
+durable. In between, a push that relies on the object renews the note while it is young enough; a sweep takes only old
+notes, and first marks them as `sweeping` by compare-and-swap. So a sweep and a push never both succeed: if the push
+renews first, the object stays; if it comes later, it must wait.
 
 The order of looks matters: first at the note, then at the object. No note and then an object means that the object
 stays; an object and then no note could mean that it has just been swept.

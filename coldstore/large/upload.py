@@ -3,6 +3,9 @@
 `add` is called for one part after the other, `put` for any of them at the same time. Every part but the last has
 `limits.PART_BYTES`; an object that fits into one part is put as a whole. What is wrong, by size or by digest, is never
 visible. Uploads of the same bytes do not disturb each other: whichever is last leaves what the first one left.
+
+The digest that the bytes must have is announced before the first one, or, of an object in parts that the store can
+name in the end, told after the last one.
 """
 
 from __future__ import annotations
@@ -20,13 +23,14 @@ from coldstore.shared.limits import PART_BYTES
 
 
 class LargeUpload:
-    """An upload of `size` bytes to `key`. Used by threads; nothing is written before the first part."""
+    """An upload of `size` bytes; `sha256` is empty if it is told in the end. Used by threads; nothing is written before
+    the first part."""
 
-    def __init__(self, objects: ObjectStore, key: str, sha256: str, size: int) -> None:
+    def __init__(self, objects: ObjectStore, queue: str, sha256: str, size: int) -> None:
         self._objects = objects
         self._store = parts_of(objects)
-        self._key = key
-        self._sha256 = sha256
+        self._queue = queue
+        self._key = paths.large(queue, sha256) if sha256 else paths.unnamed(queue)
         self._size = size
         self._hash = hashlib.sha256()
         self._hashed = 0
@@ -52,16 +56,20 @@ class LargeUpload:
             self._tags[number] = self._store.put_part(self._key, self._upload, number, data)
         failpoint.reach("object.part_put")
 
-    def finish(self) -> None:
-        """Make the object visible, durably; `InvalidInput` if it is not what was announced."""
+    def check(self, sha256: str) -> None:
+        """Return if what came is what it should be, else `InvalidInput`."""
         if self._hashed != self._size:
             self.abort()
             raise InvalidInput(f"{self._hashed} bytes came, {self._size} were announced: correct the size")
-        if self._hash.hexdigest() != self._sha256:
+        if self._hash.hexdigest() != sha256:
             self.abort()
             raise InvalidInput(
-                f"the bytes have the sha256 {self._hash.hexdigest()}, not {self._sha256}: read the source again"
+                f"the bytes have the sha256 {self._hash.hexdigest()}, not {sha256}: read the source again"
             )
+        self._key = paths.large(self._queue, sha256)
+
+    def complete(self) -> None:
+        """Make the object visible, durably. It was checked."""
         failpoint.reach("object.complete")
         if self._upload is None:
             self._put_whole()
@@ -93,7 +101,7 @@ def copy_object(source: ObjectStore, target: ObjectStore, queue: str, sha256: st
     with suppress(NotFound):
         if target.head(key).size == size:
             return
-    one = LargeUpload(target, key, sha256, size)
+    one = LargeUpload(target, queue, sha256, size)
     one.begin()
     try:
         for number, (start, end) in enumerate(steps(0, size)):
@@ -102,7 +110,8 @@ def copy_object(source: ObjectStore, target: ObjectStore, queue: str, sha256: st
             one.put(number, part)
         if size == 0:
             read_part(source, queue, sha256, 0, 0)
-        one.finish()
+        one.check(sha256)
+        one.complete()
     except InvalidInput:
         raise damaged(key) from None
     except JjqError:

@@ -285,6 +285,11 @@ def large(name: str, sha256: str) -> str:
     return large_folder(name) + check_sha256(sha256)
 
 
+def unnamed(name: str) -> str:
+    """A large object whose digest is not known yet. Nothing is ever stored under this key."""
+    return large_folder(name) + "unnamed"
+
+
 def upload_folder(name: str) -> str:
     return queue_folder(name) + "uploads/"
 

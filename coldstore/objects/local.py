@@ -62,6 +62,8 @@ def _changed(key: str, etag: str) -> Conflict:
 class LocalObjects:
     """An ObjectStore in a folder, shared by any number of threads and processes of one machine."""
 
+    names_at_end: Final = True  # of an object in parts: it is a rename
+
     def __init__(self, root: Path | str, *, clock: Clock | None = None, chance: Chance | None = None) -> None:
         self._root = Path(root).absolute()
         self._clock = clock or SystemClock()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from coldstore.layout.paths import check_key, check_prefix
 from coldstore.objects.port import Body, Object, ObjectInfo, cut_range, whole
@@ -19,13 +20,15 @@ from coldstore.shared.errors import Conflict, NotFound
 class MemoryObjects:
     """An ObjectStore that dies with the process."""
 
+    names_at_end: Final = True  # of an object in parts
+
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._objects: dict[str, tuple[bytes, ObjectInfo]] = {}
         self._keys: list[str] = []  # sorted; by code points, which for UTF-8 is by bytes
         self._versions = 0
-        self._uploads: dict[tuple[str, str], dict[int, bytes]] = {}
+        self._uploads: dict[str, tuple[str, dict[int, bytes]]] = {}  # by name: the key it began with, parts
 
     def __repr__(self) -> str:
         return "memory:"
@@ -79,7 +82,7 @@ class MemoryObjects:
         with self._lock:
             self._versions += 1
             upload = f"u{self._versions}"
-            self._uploads[key, upload] = {}
+            self._uploads[upload] = key, {}
         return upload
 
     def put_part(self, key: str, upload: str, number: int, data: bytes) -> str:
@@ -91,20 +94,20 @@ class MemoryObjects:
         with self._lock:
             parts = self._parts(key, upload)
             self._write(key, b"".join(parts[int(tag)] for tag in tags))
-            del self._uploads[key, upload]
+            del self._uploads[upload]
 
     def abort_parts(self, key: str, upload: str) -> None:
         with self._lock:
-            self._uploads.pop((key, upload), None)
+            self._uploads.pop(upload, None)
 
     def open_uploads(self, key: str) -> Sequence[str]:
         with self._lock:
-            return [upload for of, upload in self._uploads if of == key]
+            return [upload for upload, (of, _) in self._uploads.items() if of == key]
 
     def _parts(self, key: str, upload: str) -> dict[int, bytes]:
-        if (key, upload) not in self._uploads:
+        if upload not in self._uploads:
             raise NotFound(f"no upload {upload} to {key}: begin again")
-        return self._uploads[key, upload]
+        return self._uploads[upload][1]
 
     def _read(self, key: str) -> tuple[bytes, ObjectInfo]:
         with self._lock:

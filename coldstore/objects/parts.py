@@ -16,6 +16,11 @@ from coldstore.objects.port import ObjectStore
 class PartStore(Protocol):
     """Five verbs. All parts but the last have the same size, `limits.PART_BYTES`."""
 
+    @property
+    def names_at_end(self) -> bool:
+        """Whether `complete_parts` may give the object another key than that of the other verbs."""
+        ...
+
     def begin_parts(self, key: str) -> str:
         """Begin an upload; returns its name."""
         ...

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from coldstore.layout.paths import check_key, check_prefix
 from coldstore.objects.listing import FolderEntry, in_order, is_key, start_of, walk
@@ -37,6 +37,8 @@ __all__ = ["S3Objects", "S3Settings"]
 
 class S3Objects:
     """An ObjectStore in a bucket, under a prefix."""
+
+    names_at_end: Final = False  # of an object in parts: S3 wants the key before the first one
 
     def __init__(
         self,

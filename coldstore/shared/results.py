@@ -147,11 +147,15 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class UploadState:
-    """An upload: its name from now on, how many bytes came, and whether the object is there already."""
+    """An upload: its name from now on, how many bytes came, and whether the object is there already.
+
+    `digest_first`: nothing was begun, as the digest must be known before the first byte is sent.
+    """
 
     upload: str
     received: int = 0
     done: bool = False
+    digest_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from itertools import islice
 
 from coldstore.large.download import check_part, read_part, steps
 from coldstore.large.notes import UploadNotes
 from coldstore.large.upload import LargeUpload
 from coldstore.layout import paths
+from coldstore.objects.parts import parts_of
 from coldstore.objects.port import ObjectStore
 from coldstore.shared import failpoint
 from coldstore.shared.attachments import ObjectRef, check_attached
@@ -19,7 +21,7 @@ from coldstore.shared.limits import PART_BYTES
 from coldstore.shared.push import Push
 from coldstore.shared.results import UploadState
 from hotstore.large.session import UploadSession
-from hotstore.limits import OBJECT_USE_SECONDS, UPLOAD_IDLE_SECONDS, UPLOADS_MAX
+from hotstore.limits import OBJECT_USE_SECONDS, OBJECTS_LOOKED_AT, UPLOAD_IDLE_SECONDS, UPLOADS_MAX
 from hotstore.queue.registry import Registry
 from hotstore.runner import Runner
 from hotstore.settings import HotSettings
@@ -50,20 +52,24 @@ class ObjectDesk:
 
     async def begin(self, queue: str, sha256: str, size: int, upload: str, from_offset: int) -> UploadState:
         """Begin an upload, or go on with one; see `LargeStore`."""
-        paths.large(paths.check_new_queue(queue), sha256)
+        paths.check_new_queue(queue)
+        if sha256:
+            paths.check_sha256(sha256)
         self._check_size(size)
         known = self._resumed(upload, queue, sha256, size)
         if known is not None:
             return known
         await self._drop_idle()
-        notes = self._notes(queue)
-        if await self._runner.run(lambda: notes.begin(sha256, size, from_offset)):
+        if not sha256:
+            if not await self._runner.run(lambda: self._may_be_named_last(queue, size)):
+                return UploadState("", digest_first=True)
+        elif await self._runner.run(lambda: self._notes(queue).begin(sha256, size, from_offset)):
             return UploadState("", size, done=True)
         await self._check_quota(queue, size)
         if len(self._sessions) >= UPLOADS_MAX:
             raise Exhausted(f"{UPLOADS_MAX} uploads are under way at this node: retry later", retry_after=2.0)
-        large = LargeUpload(self._objects, paths.large(queue, sha256), sha256, size)
-        session = UploadSession(queue, sha256, size, large, self._runner)
+        large = LargeUpload(self._objects, queue, sha256, size)
+        session = UploadSession(queue, sha256, size, from_offset, large, self._runner)
         session.used = self._clock.monotonic()
         name = self._chance.token()
         self._sessions[name] = session
@@ -83,10 +89,10 @@ class ObjectDesk:
                 await self._drop(upload)
             raise
 
-    async def finish(self, upload: str) -> None:
+    async def finish(self, upload: str, sha256: str) -> None:
         session = self._session(upload)
         try:
-            await session.finish()
+            await session.finish(sha256, self._notes(session.queue))
         except JjqError:
             await self._drop(upload)
             raise
@@ -103,7 +109,9 @@ class ObjectDesk:
     def _resumed(self, upload: str, queue: str, sha256: str, size: int) -> UploadState | None:
         """The upload of this name, if it is still known. A client that had it before cannot go on with it."""
         session = self._sessions.get(_name(upload))
-        if session is None or (session.queue, session.sha256, session.size) != (queue, sha256, size):
+        if session is None or (session.queue, session.size) != (queue, size):
+            return None
+        if session.sha256 not in ("", sha256):
             return None
         session.turn += 1
         session.used = self._clock.monotonic()
@@ -125,6 +133,13 @@ class ObjectDesk:
         before = self._clock.monotonic() - UPLOAD_IDLE_SECONDS
         for name in [name for name, session in self._sessions.items() if session.used < before]:
             await self._drop(name)
+
+    def _may_be_named_last(self, queue: str, size: int) -> bool:
+        """Whether the bytes may come before their digest: not if the object could be there already, as its size is."""
+        if size <= PART_BYTES or not parts_of(self._objects).names_at_end:
+            return False
+        there = list(islice(self._objects.list(paths.large_folder(queue)), OBJECTS_LOOKED_AT + 1))
+        return len(there) <= OBJECTS_LOOKED_AT and all(info.size != size for info in there)
 
     def _check_size(self, size: int) -> None:
         most = self._settings.object_bytes_max
@@ -233,8 +248,8 @@ class LargeVerbs:
     async def upload(self, upload: str, at: int, data: bytes) -> None:
         await self._large.add(upload, at, data)
 
-    async def finish_upload(self, upload: str) -> None:
-        await self._large.finish(upload)
+    async def finish_upload(self, upload: str, sha256: str = "") -> None:
+        await self._large.finish(upload, sha256)
 
     def read_object(
         self, queue: str, sha256: str, size: int, start: int = 0, end: int | None = None

@@ -643,8 +643,10 @@ class UploadObjectRequest(_message.Message):
         data: bytes
         def __init__(self, at: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
     class Finish(_message.Message):
-        __slots__ = ()
-        def __init__(self) -> None: ...
+        __slots__ = ("sha256",)
+        SHA256_FIELD_NUMBER: _ClassVar[int]
+        sha256: str
+        def __init__(self, sha256: _Optional[str] = ...) -> None: ...
     BEGIN_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     FINISH_FIELD_NUMBER: _ClassVar[int]
@@ -654,14 +656,16 @@ class UploadObjectRequest(_message.Message):
     def __init__(self, begin: _Optional[_Union[UploadObjectRequest.Begin, _Mapping]] = ..., chunk: _Optional[_Union[UploadObjectRequest.Chunk, _Mapping]] = ..., finish: _Optional[_Union[UploadObjectRequest.Finish, _Mapping]] = ...) -> None: ...
 
 class UploadObjectResponse(_message.Message):
-    __slots__ = ("upload", "received", "done")
+    __slots__ = ("upload", "received", "done", "digest_first")
     UPLOAD_FIELD_NUMBER: _ClassVar[int]
     RECEIVED_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIRST_FIELD_NUMBER: _ClassVar[int]
     upload: str
     received: int
     done: bool
-    def __init__(self, upload: _Optional[str] = ..., received: _Optional[int] = ..., done: _Optional[bool] = ...) -> None: ...
+    digest_first: bool
+    def __init__(self, upload: _Optional[str] = ..., received: _Optional[int] = ..., done: _Optional[bool] = ..., digest_first: _Optional[bool] = ...) -> None: ...
 
 class DownloadObjectRequest(_message.Message):
     __slots__ = ("queue", "sha256", "size", "start", "end")

@@ -36,8 +36,8 @@ class LargeRouting:
     async def upload(self, upload: str, at: int, data: bytes) -> None:
         await self._local.upload(upload, at, data)
 
-    async def finish_upload(self, upload: str) -> None:
-        await self._local.finish_upload(upload)
+    async def finish_upload(self, upload: str, sha256: str = "") -> None:
+        await self._local.finish_upload(upload, sha256)
 
     def read_object(
         self, queue: str, sha256: str, size: int, start: int = 0, end: int | None = None

@@ -11,9 +11,10 @@ import hashlib
 import io
 import os
 from collections.abc import AsyncGenerator, AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from coldstore.large.download import damaged
 from coldstore.layout import paths
@@ -22,6 +23,8 @@ from coldstore.shared.attachments import ObjectRef
 from coldstore.shared.errors import DataLoss, InvalidInput, NotFound
 from hotstore.large.port import LargeStore
 from jjq.client.loop_thread import Portal
+
+_WORTH_A_THREAD: Final = 64 * 1024
 
 
 class NamesObject(Protocol):
@@ -107,8 +110,7 @@ class AsyncObjectFile:
         self._rest = b"" if isinstance(content, ObjectRef) else content  # what came and was not given out
         self._value = self._rest
         self._pieces: AsyncGenerator[bytes] | None = None
-        self._digest: Any = hashlib.sha256()  # of all from the beginning on; None after a seek
-        self._checked = 0
+        self._check: _RunningCheck | None = _RunningCheck()  # of all from the beginning on; None after a seek
 
     async def read(self, size: int = -1) -> bytes:
         """Up to `size` bytes, all that is left without it; nothing at the end."""
@@ -138,8 +140,9 @@ class AsyncObjectFile:
         if place < 0:
             raise InvalidInput(f"position {place} is before the beginning")
         if place != self._at:
-            self._at, self._pieces, self._digest = place, None, None
+            self._at, self._pieces = place, None
             self._rest = self._value[place:]
+            self._end_check()
         return place
 
     def tell(self) -> int:
@@ -149,6 +152,12 @@ class AsyncObjectFile:
         pieces, self._pieces = self._pieces, None
         if pieces is not None:
             await pieces.aclose()
+        self._end_check()
+
+    def _end_check(self) -> None:
+        check, self._check = self._check, None
+        if check is not None:
+            check.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -178,10 +187,9 @@ class AsyncObjectFile:
             raise
         if not data:
             raise self._loss()
-        if self._digest is not None:
-            await asyncio.to_thread(self._digest.update, data)
-            self._checked += len(data)
-            if self._checked == self.size and self._digest.hexdigest() != self._ref.sha256:
+        if self._check is not None:
+            await self._check.add(data)
+            if self._check.size == self.size and await self._check.sha256() != self._ref.sha256:
                 raise damaged(paths.large(self._queue, self._ref.sha256))
         return data
 
@@ -193,6 +201,37 @@ class AsyncObjectFile:
 
     def _loss(self) -> DataLoss:
         return damaged(paths.large(self._queue, "" if self._ref is None else self._ref.sha256))
+
+
+class _RunningCheck:
+    """The digest of pieces, made in a thread that does not wait for the event loop between two of them."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._digest = hashlib.sha256()
+        self._thread: ThreadPoolExecutor | None = None
+        self._last: asyncio.Future[None] | None = None
+
+    async def add(self, data: bytes) -> None:
+        """Hash it next; returns when nothing before it is left to be hashed."""
+        self.size += len(data)
+        if self._thread is None and len(data) < _WORTH_A_THREAD:
+            self._digest.update(data)
+            return
+        self._thread = self._thread or ThreadPoolExecutor(1, "jjq-hash")
+        before, loop = self._last, asyncio.get_running_loop()
+        self._last = loop.run_in_executor(self._thread, self._digest.update, data)
+        if before is not None:
+            await before
+
+    async def sha256(self) -> str:
+        if self._last is not None:
+            await self._last
+        return self._digest.hexdigest()
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self._thread.shutdown(wait=False)
 
 
 class ObjectFile(io.RawIOBase):
@@ -226,7 +265,7 @@ class ObjectFile(io.RawIOBase):
 
 
 async def _write_all(source: AsyncObjectFile, fd: int) -> None:
-    """All pieces to a file; while one is written, the next one is hashed, and the one after that comes."""
+    """All pieces to a file; while one is written and hashed, the next one comes."""
     writing: asyncio.Future[None] | None = None
     at = 0
     try:

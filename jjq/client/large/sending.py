@@ -8,29 +8,48 @@ import io
 import mimetypes
 import os
 import tempfile
+from collections import deque
 from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any, Final, Self
 
 from coldstore.shared.attachments import ObjectRef
 from coldstore.shared.backoff import Backoff
 from coldstore.shared.chance import Chance
 from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Exhausted, InvalidInput, JjqError, NotFound, Unavailable
-from coldstore.shared.limits import OBJECT_BACKOFF_SECONDS, OBJECT_BACKOFF_SECONDS_MAX, OBJECT_CHUNK_BYTES
+from coldstore.shared.limits import (
+    OBJECT_BACKOFF_SECONDS,
+    OBJECT_BACKOFF_SECONDS_MAX,
+    OBJECT_CHUNK_BYTES,
+    PART_BYTES,
+)
 from hotstore.large.port import LargeStore
+
+_UNKNOWN: Final = "0" * 64
 
 
 class ObjectToSend:
-    """Bytes that can be read again from anywhere, their number and their digest. Made in a thread; close it."""
+    """Bytes that can be read again from anywhere, and their number. Made in a thread; close it.
+
+    The digest is made of what is read, each byte once. Of what is small it is known at once, of the rest when all was
+    read or `measure` was called.
+    """
 
     def __init__(self, source: object) -> None:
         self.name = ""
+        self._digest = hashlib.sha256()
+        self._hashed = 0
         self._file, self._own = self._opened(source)
         try:
-            self._base, self.size, self.sha256 = self._measured()
+            self._base = self._file.tell()
+            self.size = self._known_size()
+            if self.size <= PART_BYTES:
+                self.size = -1
+                self.measure()
         except BaseException:
             self.close()
             raise
@@ -48,21 +67,52 @@ class ObjectToSend:
         if self._own:
             self._file.close()
 
+    @property
+    def sha256(self) -> str:
+        """The digest; empty as long as it is not known."""
+        return self._digest.hexdigest() if self._hashed == self.size else ""
+
     def read_at(self, at: int) -> bytes:
         """The piece that begins at `at`."""
         self._file.seek(self._base + at)
         data: bytes = self._file.read(min(OBJECT_CHUNK_BYTES, self.size - at))
         if not data:
-            raise InvalidInput(
-                f"the file became shorter while it was sent: it ends at byte {at}; push it again"
-            )
+            raise _shorter(at)
+        new = self._hashed - at  # what comes again after a cut was hashed before
+        if 0 <= new < len(data):
+            self._digest.update(memoryview(data)[new:])
+            self._hashed = at + len(data)
         return data
 
+    def measure(self) -> None:
+        """Hash what was not read yet; where the size is not known, up to the end, which then is."""
+        self._file.seek(self._base + self._hashed)
+        buffer = bytearray(OBJECT_CHUNK_BYTES)
+        view = memoryview(buffer)
+        into: Any = getattr(self._file, "readinto", None)
+        while self._hashed != self.size:
+            most = OBJECT_CHUNK_BYTES if self.size < 0 else min(OBJECT_CHUNK_BYTES, self.size - self._hashed)
+            if into is not None:
+                count = into(view[:most])
+                piece: Any = view[:count]
+            else:
+                piece = self._file.read(most)
+                count = len(piece)
+            if not count:
+                if self.size >= 0:
+                    raise _shorter(self._hashed)
+                self.size = self._hashed
+            self._digest.update(piece)
+            self._hashed += count
+
     def ref(self, media_type: str | None, name: str | None) -> ObjectRef:
-        """What an element says of it; a media type that was not given follows from the name."""
+        """What an element says of it, but for a digest that is not known yet; a media type that was not given follows
+        from the name."""
         called = self.name if name is None else name
         guessed = mimetypes.guess_type(called)[0] or ""
-        return ObjectRef(self.sha256, self.size, guessed if media_type is None else media_type, called)
+        return ObjectRef(
+            self.sha256 or _UNKNOWN, self.size, guessed if media_type is None else media_type, called
+        )
 
     def _opened(self, source: object) -> tuple[IO[bytes], bool]:
         if isinstance(source, bytes | bytearray | memoryview):
@@ -86,27 +136,22 @@ class ObjectToSend:
             return file, False
         return _spooled(read), True
 
-    def _measured(self) -> tuple[int, int, str]:
-        """From where on, how many bytes, and their digest."""
-        base, digest, size = self._file.tell(), hashlib.sha256(), 0
-        buffer = bytearray(OBJECT_CHUNK_BYTES)
-        view = memoryview(buffer)
-        into: Any = getattr(self._file, "readinto", None)
-        while True:
-            if into is not None:
-                count = into(buffer)
-                piece: Any = view[:count]
-            else:
-                piece = self._file.read(OBJECT_CHUNK_BYTES)
-                count = len(piece)
-            if not count:
-                return base, size, digest.hexdigest()
-            digest.update(piece)
-            size += count
+    def _known_size(self) -> int:
+        """As the file says it; -1 if it cannot."""
+        try:
+            return self._file.seek(0, os.SEEK_END) - self._base
+        except (OSError, ValueError):
+            return -1
+        finally:
+            self._file.seek(self._base)
+
+
+def _shorter(at: int) -> InvalidInput:
+    return InvalidInput(f"the file became shorter while it was sent: it ends at byte {at}; push it again")
 
 
 def _spooled(read: Any) -> IO[bytes]:
-    """A stream that cannot be read again, on disk: its digest must be known before its first byte is sent."""
+    """A stream that cannot be read again, on disk: an upload that was cut off goes back to where it was."""
     spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed by its user
     try:
         while data := read(OBJECT_CHUNK_BYTES):
@@ -133,6 +178,10 @@ async def send_object(
         begun = False
         try:
             state = await store.begin_upload(queue, source.sha256, source.size, upload=upload)
+            if state.digest_first:
+                await asyncio.to_thread(source.measure)
+                deadline = clock.monotonic() + seconds
+                continue
             if state.done:
                 return
             begun, upload, at = True, state.upload, state.received
@@ -142,7 +191,9 @@ async def send_object(
                     at += len(data)
                     deadline = clock.monotonic() + seconds
                     backoff.reset()
-            await store.finish_upload(upload)
+            if not source.sha256:  # an upload that somebody else has begun
+                await asyncio.to_thread(source.measure)
+            await store.finish_upload(upload, source.sha256)
             return
         except (Unavailable, Exhausted) as error:
             failure: JjqError = error
@@ -157,17 +208,22 @@ async def send_object(
 
 
 async def _pieces(source: ObjectToSend, at: int) -> AsyncGenerator[bytes]:
-    """What is left from `at` on; while one piece is sent, the next one is read."""
-    ahead: asyncio.Task[bytes] | None = None
+    """What is left from `at` on; while one piece is sent, the next two are read and hashed, one after the other."""
+
+    def read() -> bytes:
+        nonlocal at
+        data = source.read_at(at) if at < source.size else b""
+        at += len(data)
+        return data
+
+    loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, "jjq-read")
+    ahead = deque(loop.run_in_executor(thread, read) for _ in range(2))
     try:
-        while at < source.size:
-            ahead = ahead or asyncio.create_task(asyncio.to_thread(source.read_at, at))
-            data, ahead = await ahead, None
-            at += len(data)
-            if at < source.size:
-                ahead = asyncio.create_task(asyncio.to_thread(source.read_at, at))
+        while data := await ahead.popleft():
+            ahead.append(loop.run_in_executor(thread, read))
             yield data
-    finally:
-        if ahead is not None:  # a thread cannot be stopped, and the next attempt reads the same file
-            await asyncio.wait([ahead])
-            ahead.exception()
+    finally:  # a thread cannot be stopped, and the next attempt reads the same file
+        await asyncio.to_thread(thread.shutdown, wait=True, cancel_futures=True)
+        for each in ahead:
+            if each.done() and not each.cancelled():
+                each.exception()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import IO, Any
 
 import numpy as np
@@ -64,6 +65,7 @@ class LargeClient:
                 None if name is None else text("name", name),
             )
             await self._send(queue, source)
+            ref = replace(ref, sha256=source.sha256)
         identity = (producer, sequence, expected_offset)
         return await self._push_naming(queue, ref, key, headers, identity, stage)
 
@@ -133,8 +135,8 @@ class LargeClient:
             data = value.encode() if is_text else value
             with await asyncio.to_thread(ObjectToSend, data) as source:
                 kind = "text/plain; charset=utf-8" if is_text else "application/octet-stream"
-                attached.append((row, ObjectRef(source.sha256, source.size, kind)))
                 await self._send(push.queue, source)
+                attached.append((row, ObjectRef(source.sha256, source.size, kind)))
         empty: Any = "" if is_text else b""
         kept = [empty if row in rows else value for row, value in enumerate(values.to_pylist())]
         at = push.payload.schema.get_field_index("value")

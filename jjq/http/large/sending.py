@@ -24,6 +24,7 @@ from typing import IO, Any, Final
 
 from msgspec import Struct
 
+from coldstore.layout import paths
 from coldstore.shared.attachments import Attachment, ObjectRef, Reference, last_part
 from coldstore.shared.batch import payload
 from coldstore.shared.errors import Exhausted
@@ -127,6 +128,7 @@ class Files:
             with tempfile.TemporaryFile() as spool:
                 await _spool(request, spool)
                 with await asyncio.to_thread(ObjectToSend, spool) as source:
+                    await asyncio.to_thread(source.measure)
                     ref = source.ref(kind, name)
                     _check_signature(request, queue, ref.sha256)
                     large = large_of(backend.store)
@@ -192,6 +194,7 @@ async def _begin(request: Request) -> Reply:
     large = large_of(request.backend.store)
     if new.size > large.object_bytes_max:
         raise _too_large(large.object_bytes_max)
+    paths.check_sha256(new.sha256)
     state = await large.begin_upload(queue_of(request), new.sha256, new.size, upload=new.upload)
     return document(_upload_document(state))
 

@@ -67,13 +67,13 @@ class OpenUpload:
         await self.direct.send(data)
         self.at += len(data)
 
-    async def finish(self) -> None:
+    async def finish(self, sha256: str) -> None:
         """All were sent: return when the server says that the object is durable."""
         if self.direct is not None:
             if self.at != self.size:
                 raise Conflict(f"{self.at} of {self.size} bytes were sent: send the rest, then finish")
             await self.direct.answered(HTTPStatus.OK)
-        await self.send(OBJECT_SECONDS, finish={})
+        await self.send(OBJECT_SECONDS, finish={"sha256": sha256})
         late = f"the object was not durable within {OBJECT_FINISH_SECONDS:g} s"
         async with within(OBJECT_FINISH_SECONDS, late):
             await self.receive()
@@ -111,7 +111,8 @@ class RemoteLarge:
             await one.send(seconds, begin=begin)
             async with within(seconds, f"no answer within {seconds:g} s"):
                 reply = await one.receive()
-            if not reply.done and upload not in self._refused:
+            begun = not (reply.done or reply.digest_first)
+            if begun and upload not in self._refused:
                 one.at, one.size = reply.received, size
                 one.direct = await self._direct(
                     lane, size - one.at, lambda to: call_to_upload(to, queue, reply.upload, one.at, size)
@@ -122,11 +123,11 @@ class RemoteLarge:
                 self._link.failed(lane)
             raise
         self._refused.discard(upload)
-        if reply.done:
-            one.close()
-        else:
+        if begun:
             self._uploads[reply.upload] = one
-        return UploadState(reply.upload, reply.received, reply.done)
+        else:
+            one.close()
+        return UploadState(reply.upload, reply.received, reply.done, reply.digest_first)
 
     async def upload(self, upload: str, at: int, data: bytes) -> None:
         one = self._open(upload)
@@ -139,10 +140,10 @@ class RemoteLarge:
             self._end(upload)
             raise
 
-    async def finish_upload(self, upload: str) -> None:
+    async def finish_upload(self, upload: str, sha256: str = "") -> None:
         one = self._open(upload)
         try:
-            await one.finish()
+            await one.finish(sha256)
         except NotDirectly:
             raise self._not_directly(upload) from None
         finally:

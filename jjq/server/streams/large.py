@@ -33,7 +33,7 @@ async def upload_object(store: Store, drain: Drain, call: Call) -> None:
             begin = request.begin
             state = await large.begin_upload(begin.queue, begin.sha256, begin.size, upload=begin.upload)
             await call.write(_state_message(state))
-            if state.done:
+            if state.done or state.digest_first:
                 return
         elif state is None:
             raise InvalidInput("the first request of an upload is begin: say what is uploaded")
@@ -42,7 +42,7 @@ async def upload_object(store: Store, drain: Drain, call: Call) -> None:
             if (usage := SPENDER.get()) is not None:
                 usage.spend(0, len(request.chunk.data))
         elif step == "finish":
-            await _finish(large, state.upload, drain)
+            await _finish(large, state.upload, request.finish.sha256, drain)
             call.meter.moved(1)
             await call.write(_state_message(UploadState(state.upload, done=True)))
             return
@@ -50,15 +50,17 @@ async def upload_object(store: Store, drain: Drain, call: Call) -> None:
             raise InvalidInput("the request is empty: send begin, a chunk or finish")
 
 
-async def _finish(large: LargeStore, upload: str, drain: Drain) -> None:
+async def _finish(large: LargeStore, upload: str, sha256: str, drain: Drain) -> None:
     """Finish even if the client has gone: it will ask whether the object is there."""
-    work = asyncio.ensure_future(large.finish_upload(upload))
+    work = asyncio.ensure_future(large.finish_upload(upload, sha256))
     drain.keep(work)
     await asyncio.shield(work)
 
 
 def _state_message(state: UploadState) -> bytes:
-    message = pb.UploadObjectResponse(upload=state.upload, received=state.received, done=state.done)
+    message = pb.UploadObjectResponse(
+        upload=state.upload, received=state.received, done=state.done, digest_first=state.digest_first
+    )
     return message.SerializeToString()
 
 

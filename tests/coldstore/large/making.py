@@ -23,11 +23,12 @@ def upload(
     """Upload `data`, announced as `sha256` and `size`; its key."""
     sha256 = sha256 or digest(data)
     key = paths.large(queue, sha256)
-    one = LargeUpload(objects, key, sha256, len(data) if size is None else size)
+    one = LargeUpload(objects, queue, sha256, len(data) if size is None else size)
     one.begin()
     for number, at in enumerate(range(0, len(data), PART_BYTES)):
         part = data[at : at + PART_BYTES]
         one.add(part)
         one.put(number, part)
-    one.finish()
+    one.check(sha256)
+    one.complete()
     return key

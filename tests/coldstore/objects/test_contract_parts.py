@@ -53,3 +53,15 @@ def test_an_upload_that_was_given_up_leaves_nothing(objects: ObjectStore) -> Non
         objects.head(KEY)
     assert list(store.open_uploads(KEY)) == []
     assert list(objects.list("")) == []
+
+
+def test_an_upload_may_get_its_key_in_the_end_where_the_store_says_so(objects: ObjectStore) -> None:
+    store = parts_of(objects)
+    begun = "queues/q/objects/unnamed" if store.names_at_end else KEY
+    upload = store.begin_parts(begun)
+    tags = [store.put_part(begun, upload, number, part) for number, part in enumerate(PARTS)]
+
+    store.complete_parts(KEY, upload, tags)
+
+    assert [(info.key, info.size) for info in objects.list("")] == [(KEY, 2 * PART_BYTES + 3)]
+    assert list(store.open_uploads(begun)) == []

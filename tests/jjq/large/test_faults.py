@@ -151,9 +151,10 @@ async def test_any_node_takes_an_upload_and_the_owner_the_push(tmp_path: Path) -
 def test_kill_nine_at_any_step_acknowledges_nothing_without_its_object(point: str, tmp_path: Path) -> None:
     name, _, nth = point.partition(":")
     server = JjqServer(tmp_path, environment={"JJQ_FAILPOINTS": f"{name}:{nth or 1}:kill"})
-    with server, jjq.connect(server.address, timeout=3.0) as client:
-        client.create_queue("q")
-        with pytest.raises(jjq.Unavailable):
+    with server:
+        with jjq.connect(server.address) as client:
+            client.create_queue("q")
+        with jjq.connect(server.address, timeout=3.0) as client, pytest.raises(jjq.Unavailable):
             client.push_file("q", io.BytesIO(DATA))
         server.process.wait(20)
     with JjqServer(tmp_path) as again, jjq.connect(again.address) as client:

@@ -95,9 +95,10 @@ def test_kill_nine_at_any_step(point: str, tmp_path: Path, seaweed: S3Server) ->
     prefix = f"t-{SystemChance().token()}"
     name, _, nth = point.partition(":")
     failing = start(tmp_path, seaweed, prefix, JJQ_FAILPOINTS=f"{name}:{nth or 1}:kill")
-    with failing, jjq.connect(failing.address, timeout=2.0) as client:
-        client.create_queue("q")
-        with pytest.raises(jjq.Unavailable):
+    with failing:
+        with jjq.connect(failing.address) as client:
+            client.create_queue("q")
+        with jjq.connect(failing.address, timeout=2.0) as client, pytest.raises(jjq.Unavailable):
             client.push_file("q", io.BytesIO(DATA))
         failing.process.wait(20)
 
