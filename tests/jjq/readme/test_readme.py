@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.tree import ROOT
-from tests.servers.jjq_server import QUICK_JAVA, clean_environment
+from tests.servers.jjq_server import clean_environment
 from tests.servers.waiting import free_ports, wait_until
 
 ADDRESS = "127.0.0.1:7575"
@@ -83,9 +83,7 @@ def run(step: Step, folder: Path, address: str) -> str:
     command = ["bash", "-euo", "pipefail", "-c", code]
     if step.language == "python":
         command = [".venv/bin/python", "-W", "error", "-c", code]
-    environment = clean_environment(
-        PATH=f"{folder}/.venv/bin:{os.environ['PATH']}", JDK_JAVA_OPTIONS=QUICK_JAVA
-    )
+    environment = clean_environment(PATH=f"{folder}/.venv/bin:{os.environ['PATH']}")
     if address != ADDRESS:
         environment["JJQ_SERVER"] = address
     done = subprocess.run(
