@@ -74,13 +74,15 @@ class Memory:
         if loop.time() < due:
             self._timer = loop.call_at(due, self._look)
             return
+        if self._trimming is not None and not self._trimming.done():  # on a busy machine
+            self._timer = loop.call_later(TRIM_SECONDS, self._look)
+            return
         more = TRIM_AGAIN_SECONDS[self._again :]
         self._timer = loop.call_later(more[0], self._look) if more else None
         self._again = self._again + 1 if more else 0
         self._bytes = 0
         pa.default_memory_pool().release_unused()
-        if self._trimming is None or self._trimming.done():
-            self._trimming = loop.run_in_executor(None, self._give_back)
+        self._trimming = loop.run_in_executor(None, self._give_back)
 
     def _give_back(self) -> None:
         if self._trim is not None:

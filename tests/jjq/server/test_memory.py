@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
@@ -38,6 +39,24 @@ async def test_memory_is_given_back_soon_and_several_times_more(sizes: list[int]
 def test_it_is_given_back_also_after_the_last_block_was_sealed() -> None:
     """What was pushed is freed then, and nothing comes that would say so: 130 MB stayed after 24 pushes of 8 MiB."""
     assert sum(TRIM_AGAIN_SECONDS) > BLOCK_SECONDS_DEFAULT
+
+
+@pytest.mark.usefixtures("quick")
+async def test_one_that_takes_long_delays_the_next_ones_and_replaces_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memory, release = Memory(), threading.Event()
+    monkeypatch.setattr(memory, "_trim", lambda _pad: release.wait(30))
+    memory.used(LARGE_BYTES)
+    await until(lambda: memory._trimming is not None)
+    began, busy = memory._again, memory._trimming
+    first = memory._timer
+    await until(lambda: memory._timer is not first)  # it looked again
+    assert (memory._again, memory._trimming, memory.trims) == (began, busy, 0)
+    release.set()
+    await until(lambda: memory.trims == 4)
+    await until(lambda: memory._timer is None)
+    await memory.close()
 
 
 @pytest.mark.usefixtures("quick")
