@@ -246,8 +246,7 @@ class WorkDesk:
     def _go_on(self, group: WorkGroup) -> None:
         if group.pushes:
             group.wake_pushes()
-        if group.live.outbox.rows:
-            group.writer.flush_soon()
+        group.writer.flush_soon()
         due_us = group.live.next_us()
         if due_us is not None and (group.due_us is None or due_us < group.due_us):
             self._schedule(group, due_us)
