@@ -7,6 +7,7 @@ others are changed. A request that is wrong as a whole raises, and changes nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import MappingProxyType
 from typing import Final, cast
 
 from coldstore.layout import ledger as events
@@ -21,6 +22,7 @@ from hotstore.groups.timers import EXPIRE, LEASE
 from hotstore.groups.values import TASK_VERBS, TaskChange, TaskError, TaskOutcomes, TaskState
 from hotstore.limits import CHANGE_TASKS_MAX, REASON_CHARS_MAX, SECONDS_MAX
 
+_ONE_DONE: Final = TaskOutcomes(1, (), MappingProxyType({"done": 1}))
 _OF_HOLDER: Final = frozenset({"ack", "nack", "release", "touch"})  # only the session that took may do these
 
 
@@ -63,13 +65,25 @@ def is_text(given: object) -> bool:
         return False
 
 
+def apply_change(group: LiveGroup, change: TaskChange, spread: Callable[[], float]) -> TaskOutcomes:
+    """Apply one request to a group; `spread` gives numbers in [0, 1), for the jitter of delays."""
+    if change.verb != "ack" or len(change.ids) != 1 or change.attempts is None:
+        return TaskChanges(group, change, spread).apply()
+    task, attempt = change.ids[0], change.attempts[0]  # what a worker acks that took one task
+    error = _refusal(group, change, task, attempt, holder=True)
+    if error is not None:
+        return TaskOutcomes(0, (error,))
+    _note_ack(group, task, task + 1, attempt, change.session or None)
+    return _ONE_DONE
+
+
 class TaskChanges:
     """Applies one request to a group."""
 
     def __init__(self, group: LiveGroup, change: TaskChange, spread: Callable[[], float]) -> None:
         self._group = group
         self._change = change
-        self._spread = spread  # numbers in [0, 1), for the jitter of delays
+        self._spread = spread
         self._session = change.session or None
         self._reason = None if change.reason is None else change.reason[:REASON_CHARS_MAX]
         self._errors: list[TaskError] = []
@@ -84,7 +98,7 @@ class TaskChanges:
             attempts: Sequence[int | None] = change.attempts or [None] * len(change.ids)
             holders_only = change.verb in _OF_HOLDER
             for task, attempt in zip(change.ids, attempts, strict=True):
-                error = self._refusal(task, attempt, holder=holders_only)
+                error = _refusal(self._group, change, task, attempt, holder=holders_only)
                 state = error if error is not None else step(task)
                 if isinstance(state, TaskError):
                     self._errors.append(state)
@@ -94,24 +108,19 @@ class TaskChanges:
 
     def refusals(self) -> list[TaskError]:
         """The tasks that could not be acked now, before anything is changed."""
-        pairs = zip(self._change.ids, self._change.attempts or (), strict=True)
-        found = [error for task, attempt in pairs if (error := self._refusal(task, attempt, holder=True))]
-        twice = len(self._change.ids) - len(set(self._change.ids))
+        group, change = self._group, self._change
+        pairs = zip(change.ids, change.attempts or (), strict=True)
+        found = [
+            error for task, attempt in pairs if (error := _refusal(group, change, task, attempt, holder=True))
+        ]
+        twice = len(change.ids) - len(set(change.ids))
         if twice and not found:
-            found.append(TaskError(self._change.ids[0], "Conflict", "a task is named twice: name each once"))
+            found.append(TaskError(change.ids[0], "Conflict", "a task is named twice: name each once"))
         return found
 
     def _ack_all(self) -> None:
         """The busiest verb: tasks that are held, in order, become one row."""
         group, change = self._group, self._change
-        if len(change.ids) == 1 and change.attempts is not None:
-            task, attempt = change.ids[0], change.attempts[0]
-            error = self._refusal(task, attempt, holder=True)
-            if error is None:
-                self._note_ack(task, task + 1, attempt)
-            else:
-                self._errors.append(error)
-            return
         tasks, holders = group.state.open, group.state.open.holders.pairs
         index, states, tries, holder = tasks.index, tasks.state, tasks.attempt, tasks.holder
         session = change.session
@@ -128,7 +137,7 @@ class TaskChanges:
                 or holders[holder[slot]][0] != session
                 or (seen is not None and task in seen)
             ):
-                self._errors.append(self._refusal(task, attempt, holder=True) or _twice(task))
+                self._errors.append(_refusal(group, change, task, attempt, holder=True) or _twice(task))
                 continue
             if task == end and attempt == last:
                 end += 1
@@ -138,56 +147,9 @@ class TaskChanges:
                 end, last = task + 1, attempt
             if seen is not None:
                 seen.add(task)
-        for run in runs:
-            self._note_ack(*run)
-
-    def _note_ack(self, start: int, end: int, attempt: int) -> None:
-        group = self._group
-        group.note(LedgerRow(start, end - start, events.ACK, "done", attempt, None, self._session))
-        self._states["done"] = self._states.get("done", 0) + end - start
-        free = group.driver.free
-        for task in range(start, end):
-            free(task)
-        if group.facts:
-            for task in range(start, end):
-                group.leave(task)
-
-    def _refusal(self, task: int, attempt: int | None, *, holder: bool) -> TaskError | None:
-        """Why this task cannot be changed; None: it can."""
-        state = self._group.state
-        if not state.first <= task < self._group.end:
-            return TaskError(
-                task, "NotFound", f"no task {task}: the group has {state.first}..{self._group.end - 1}"
-            )
-        slot = state.open.index.get(task)
-        if slot is None and not state.is_untouched(task):
-            return TaskError(task, "Conflict", f"task {task} is done: nothing is left to do", "done")
-        if not holder and attempt is None:
-            return None
-        if slot is None or state.open.state[slot] != TAKEN:
-            now = self._group.state_name(task)
-            return TaskError(
-                task,
-                "Conflict",
-                f"task {task} was not taken, it is {now}: its time may be over; take it first",
-                cast("TaskState", now),
-            )
-        if attempt != state.open.attempt[slot]:
-            return TaskError(
-                task,
-                "Conflict",
-                f"task {task} is taken as attempt {state.open.attempt[slot]}, and attempt {attempt} is over: leave it "
-                f"to who has it now",
-                "taken",
-            )
-        if holder and state.open.holders.pairs[state.open.holder[slot]][0] != self._change.session:
-            return TaskError(
-                task,
-                "Conflict",
-                f"task {task} was taken by another session: only that one may {self._change.verb} it",
-                "taken",
-            )
-        return None
+        for start, end, attempt in runs:
+            _note_ack(group, start, end, attempt, self._session)
+            self._states["done"] = self._states.get("done", 0) + end - start
 
     # One task each; they return the state that it has then, or why nothing was done --------------------
 
@@ -268,6 +230,54 @@ class TaskChanges:
     def _delete(self, task: int) -> str:
         self._group.finish(task, events.DELETE, session=self._session, reason=self._reason)
         return "done"
+
+
+def _note_ack(group: LiveGroup, start: int, end: int, attempt: int, session: str | None) -> None:
+    group.note(LedgerRow(start, end - start, events.ACK, "done", attempt, None, session))
+    free, facts = group.driver.free, group.facts
+    for task in range(start, end):
+        free(task)
+        if facts:
+            group.leave(task)
+
+
+def _refusal(
+    group: LiveGroup, change: TaskChange, task: int, attempt: int | None, *, holder: bool
+) -> TaskError | None:
+    """Why this task cannot be changed; None: it can."""
+    state = group.state
+    if not state.first <= task < group.end:
+        return TaskError(task, "NotFound", f"no task {task}: the group has {state.first}..{group.end - 1}")
+    tasks = state.open
+    slot = tasks.index.get(task)
+    if slot is None and not state.is_untouched(task):
+        return TaskError(task, "Conflict", f"task {task} is done: nothing is left to do", "done")
+    if not holder and attempt is None:
+        return None
+    if slot is None or tasks.state[slot] != TAKEN:
+        now = group.state_name(task)
+        return TaskError(
+            task,
+            "Conflict",
+            f"task {task} was not taken, it is {now}: its time may be over; take it first",
+            cast("TaskState", now),
+        )
+    if attempt != tasks.attempt[slot]:
+        return TaskError(
+            task,
+            "Conflict",
+            f"task {task} is taken as attempt {tasks.attempt[slot]}, and attempt {attempt} is over: leave it "
+            f"to who has it now",
+            "taken",
+        )
+    if holder and tasks.holders.pairs[tasks.holder[slot]][0] != change.session:
+        return TaskError(
+            task,
+            "Conflict",
+            f"task {task} was taken by another session: only that one may {change.verb} it",
+            "taken",
+        )
+    return None
 
 
 def _twice(task: int) -> TaskError:

@@ -197,13 +197,15 @@ class GroupState:
 
     def _set(self, time_us: int, row: LedgerRow, task: int) -> None:
         tasks = self.open
-        slot = tasks.index.get(task)
+        slot, state = tasks.index.get(task), NUMBERS[row.state or ""]
         if slot is None:
-            if self.is_untouched(task):
+            if task > self.floor:
+                self.ahead.add(task)  # which may have it
+            elif task == self.floor:
                 self._touch(task, 1)
-            slot = tasks.put(task, self.settings.priority)
-        state = NUMBERS[row.state or ""]
-        if tasks.state[slot] != state:
+            slot = tasks.put(task, self.settings.priority, state)
+            tasks.since[slot] = time_us
+        elif tasks.state[slot] != state:
             tasks.change(slot, state)
             tasks.since[slot] = time_us
         event = row.event

@@ -66,7 +66,8 @@ class KeyedDriver:
         self, most: int, keys: Collection[bytes] | None, now_us: int, is_ready: Callable[[int], bool]
     ) -> list[TaskRun]:
         self._is_ready = is_ready
-        self._release_held(now_us)
+        if self._held:
+            self._release_held(now_us)
         if keys is not None:
             return self._take_of(keys, most, now_us)
         found: list[TaskRun] = []
@@ -76,7 +77,7 @@ class KeyedDriver:
             if sub is None or sub.offered != (priority, task):
                 continue  # the key has offered a better one since, or was asked for by name
             sub.offered = None
-            if self._is_held(key, sub, now_us):
+            if self._step_us and self._is_held(key, sub, now_us):
                 continue
             self._hand_out(key, sub, now_us, found)
         return found
@@ -105,6 +106,8 @@ class KeyedDriver:
             self._out[task] = key
             if self._step_us:
                 sub.next_us = max(now_us, sub.next_us) + self._step_us
+            if sub.out >= self._per_key:
+                return
         self._offer(key, sub)
 
     def free(self, task: int) -> None:
@@ -160,7 +163,7 @@ class KeyedDriver:
 
     def _is_held(self, key: bytes | None, sub: _SubQueue, now_us: int) -> bool:
         """Whether the rate holds the key back; then a timer looks at it again."""
-        if not self._step_us or key is None or sub.next_us <= now_us:
+        if key is None or sub.next_us <= now_us:
             return False
         heapq.heappush(self._held, (sub.next_us, key))
         return True

@@ -15,7 +15,7 @@ from hotstore.groups.keyed import TaskRun
 from hotstore.groups.ledger import LedgerRow, LedgerRows
 from hotstore.groups.open_tasks import DELAYED, NAMES, READY, TAKEN
 from hotstore.groups.order import PLAIN, SECOND_US, TaskOrder
-from hotstore.groups.timers import EXPIRE, LEASE, WAKE
+from hotstore.groups.timers import EXPIRE, LEASE, NEVER_US, WAKE
 
 
 class Handed(NamedTuple):
@@ -43,8 +43,12 @@ class LiveGroup(TaskOrder):
 
     def advance(self, now_us: int) -> None:
         """Do what is due by now. Time never goes back."""
-        self.now_us = now_us = max(now_us, self.now_us)
-        for kind, first, count in self.timers.due(now_us):
+        self.now_us = max(self.now_us, now_us)
+        if self.now_us >= self.timers.soonest_us:
+            self._do_what_is_due()
+
+    def _do_what_is_due(self) -> None:
+        for kind, first, count in self.timers.due(self.now_us):
             for task in range(first, first + count):
                 if kind == LEASE:
                     self._end_lease(task)
@@ -55,10 +59,10 @@ class LiveGroup(TaskOrder):
 
     def next_us(self) -> int | None:
         """When something is due next. What a rate held back until now is for who takes: that needs no timer."""
-        due, held = self.timers.next_us(), self.driver.next_us()
-        if held is not None and held <= self.now_us:
-            return due
-        return held if due is None else due if held is None else min(due, held)
+        due_us, held_us = self.timers.soonest_us, self.driver.next_us()
+        if held_us is not None and self.now_us < held_us < due_us:
+            return held_us
+        return None if due_us == NEVER_US else due_us
 
     def _end_lease(self, task: int) -> None:
         tasks = self.state.open
@@ -107,7 +111,7 @@ class LiveGroup(TaskOrder):
         handed = Handed([], [], [], [])
         at = 0
         for first, count in runs:
-            if self._take_run(first, count, session, worker, ttr, handed):
+            if not self.facts and self._take_run(first, count, session, worker, ttr, handed):
                 at += count
                 continue
             for task in range(first, first + count):
@@ -118,11 +122,10 @@ class LiveGroup(TaskOrder):
     def _take_run(
         self, first: int, count: int, session: str, worker: str, ttr: float | None, handed: Handed
     ) -> bool:
-        """Untouched tasks about which nothing is known: one row. False: they have to be looked at one by one."""
+        """Untouched tasks of a group that knows nothing of any: one row. False: they are looked at one by one."""
         state, settings = self.state, self.state.settings
         if (
             settings.ttl is not None
-            or self.facts
             or first < state.floor
             or (state.ahead.count and not state.ahead.has_none(first, count))
         ):

@@ -74,24 +74,24 @@ class OpenTasks:
     def __len__(self) -> int:
         return len(self.index)
 
-    def put(self, task: int, priority: int) -> int:
-        """A slot for a task that had none; its state is ready."""
+    def put(self, task: int, priority: int, state: int = READY) -> int:
+        """A slot for a task that had none."""
         if self.free:
             slot = self.free.pop()
-            self.state[slot] = READY
+            self.state[slot] = state
             self.attempt[slot] = self.failures[slot] = self.holder[slot] = 0
             self.priority[slot] = priority
             self.until[slot] = self.expires[slot] = self.since[slot] = 0
         else:
             slot = len(self.state)
-            self.state.append(READY)
+            self.state.append(state)
             for column in (self.attempt, self.failures, self.holder):
                 column.append(0)
             self.priority.append(priority)
             for times in (self.until, self.expires, self.since):
                 times.append(0)
         self.index[task] = slot
-        self.by_state[READY] += 1
+        self.by_state[state] += 1
         return slot
 
     def run_of_slots(self, count: int) -> int | None:

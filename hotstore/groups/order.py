@@ -50,6 +50,7 @@ class TaskOrder:
         self._only_keys = self.kind.uses == _KEYS
         self.driver = self.kind.make(state.settings)
         self.listed: set[int] = set()  # open tasks that the driver has, ready or not any more
+        self._known_ready = -1  # the task that the driver asked about last, if it is ready
         self.now_us = now_us
         self.pushes = PushTimes(shift_us)
 
@@ -274,25 +275,30 @@ class TaskOrder:
         return found
 
     def _choose_one(self, keys: Collection[bytes] | None) -> list[TaskRun]:
+        self._known_ready = -1
         while runs := self.driver.take(1, keys, self.now_us, self._comes_out):
             task = runs[0][0]
-            self.listed.discard(task)
-            if self.is_ready(task):
+            if task == self._known_ready or self._comes_out(task):
                 return runs
             self.driver.free(task)
         return []
 
     def is_ready(self, task: int) -> bool:
         """Whether a task can be taken, but for its key."""
-        slot = self.state.open.index.get(task)
-        if slot is None:
-            return self.state.is_untouched(task) and task not in self.sleeping
-        return self.state.open.state[slot] == READY
+        state, sleeping = self.state, self.sleeping
+        slot = state.open.index.get(task)
+        if slot is not None:
+            return state.open.state[slot] == READY
+        if task < state.floor or (state.ahead.count and task in state.ahead):
+            return False
+        return not sleeping.count or task not in sleeping
 
     def _comes_out(self, task: int) -> bool:
         """The driver has this task no more, and asks whether to hand it out."""
         self.listed.discard(task)
-        return self.is_ready(task)
+        is_ready = self.is_ready(task)
+        self._known_ready = task if is_ready else -1
+        return is_ready
 
     def still_ready(self, first: int, count: int) -> Iterator[TaskRun]:
         """Which of the tasks that the driver handed out are ready; the driver gets the others back."""

@@ -67,16 +67,16 @@ class _Lane:
 class Timers:
     """All timers of one group."""
 
-    __slots__ = ("_heap", "_lanes", "_soonest")
+    __slots__ = ("_heap", "_lanes", "soonest_us")  # the last: when the first of all is due, or NEVER_US
 
     def __init__(self) -> None:
         self._lanes: dict[tuple[int, int], _Lane] = {}
         self._heap: list[tuple[int, int, int, int]] = []  # time, kind, first, count
-        self._soonest = NEVER_US
+        self.soonest_us = NEVER_US
 
     def add(self, kind: int, time_us: int, first: int, count: int, duration_us: int) -> None:
         """Give these tasks out at `time_us`; `duration_us` names the lane."""
-        self._soonest = min(self._soonest, time_us)
+        self.soonest_us = min(self.soonest_us, time_us)
         lane = self._lanes.get((kind, duration_us))
         if lane is None and len(self._lanes) < TIMER_LANES_MAX:
             lane = self._lanes[kind, duration_us] = _Lane()
@@ -88,15 +88,15 @@ class Timers:
         if times:
             lane = self._lanes[kind, _LOADED] = _Lane()
             lane.times, lane.firsts, lane.counts = times, tasks, array("i", [1]) * len(times)
-            self._soonest = min(self._soonest, times[0])
+            self.soonest_us = min(self.soonest_us, times[0])
 
     def next_us(self) -> int | None:
         """When the first of them is due."""
-        return None if self._soonest == NEVER_US else self._soonest
+        return None if self.soonest_us == NEVER_US else self.soonest_us
 
     def due(self, now_us: int) -> Sequence[tuple[int, int, int]]:
         """The runs that are due, as (kind, first, count); each is given out once. Most calls find none."""
-        return () if now_us < self._soonest else self._take_due(now_us)
+        return () if now_us < self.soonest_us else self._take_due(now_us)
 
     def _take_due(self, now_us: int) -> list[tuple[int, int, int]]:
         found: list[tuple[int, int, int]] = []
@@ -111,7 +111,7 @@ class Timers:
         while self._heap and self._heap[0][0] <= now_us:
             _, kind, first, count = heapq.heappop(self._heap)
             found.append((kind, first, count))
-        self._soonest = min(soonest, self._heap[0][0]) if self._heap else soonest
+        self.soonest_us = min(soonest, self._heap[0][0]) if self._heap else soonest
         return found
 
 

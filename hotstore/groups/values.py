@@ -98,15 +98,14 @@ class Take(NamedTuple):
     worker: str = ""  # a name for the ledger
 
 
-@dataclass(frozen=True, slots=True)
-class TakenTasks:
+class TakenTasks(NamedTuple):
     """Tasks that were handed out. `elements` has their elements, in the order of the tasks."""
 
     elements: pa.RecordBatch
     attempts: Sequence[int]
     deadlines_us: Sequence[int]  # when the worker must be done, by the server's clock
     priorities: Sequence[int]
-    known_ids: Sequence[int] | None = field(default=None, repr=False, compare=False)  # else: in `elements`
+    known_ids: Sequence[int] | None = None  # else: in `elements`
 
     @property
     def ids(self) -> Sequence[int]:

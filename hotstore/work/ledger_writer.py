@@ -89,14 +89,16 @@ class Flush:
                 if not reply.done():
                     reply.set_result(None)
 
-    async def wait(self, *, written: bool = False) -> None:
-        """Until it is durable, or only written."""
+    def wait(self, *, written: bool = False) -> asyncio.Future[None]:
+        """Await this until it is durable, or only written."""
+        reply: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if not self.ended:
-            reply: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((written, reply))
-            await reply
         elif self.error is not None:
-            raise self.error.with_traceback(None)
+            reply.set_exception(self.error.with_traceback(None))
+        else:
+            reply.set_result(None)
+        return reply
 
 
 class LedgerWriter:

@@ -22,7 +22,7 @@ from coldstore.shared.clock import Clock
 from coldstore.shared.errors import Conflict, Fenced, InvalidInput, JjqError, NotFound
 from coldstore.shared.push import Push
 from coldstore.shared.results import Receipt, Resolved
-from hotstore.groups.changes import TaskChanges, check_change, kick_oldest, purge, release_all
+from hotstore.groups.changes import apply_change, check_change, kick_oldest, purge, release_all
 from hotstore.groups.drivers import DELAY
 from hotstore.groups.ledger import LedgerRow
 from hotstore.groups.open_tasks import TAKEN
@@ -245,7 +245,7 @@ class WorkVerbs:
 
     def _give_back(self, group: WorkGroup, take: Take, tasks: TakenTasks) -> None:
         change = TaskChange(take.group, "release", tasks.ids, tasks.attempts, take.session)
-        TaskChanges(group.advance(), change, self._chance.jitter).apply()
+        apply_change(group.advance(), change, self._chance.jitter)
         self._desk.changed(group)
 
     async def change_tasks(self, change: TaskChange) -> TaskOutcomes:
@@ -256,7 +256,7 @@ class WorkVerbs:
             group = await self._looked(change.group)
             live = group.advance()
         group.note_run(change)
-        outcomes = TaskChanges(live, change, self._chance.jitter).apply()
+        outcomes = apply_change(live, change, self._chance.jitter)
         flush = group.writer.flush()
         self._desk.changed(group)
         if not flush.ended or flush.error is not None:

@@ -160,7 +160,9 @@ class WorkGroup:
     def share(self, most: int) -> int:
         """What one take may have while others wait: what is there is divided among all."""
         waiting = len(self.line) + self._woken
-        return most if not waiting else max(1, min(most, -(-self.live.ready // (waiting + 1))))
+        if most == 1 or not waiting:
+            return most
+        return max(1, min(most, -(-self.live.ready // (waiting + 1))))
 
     async def take(self, take: Take, keys: Collection[bytes] | None) -> tuple[TakenTasks, Flush | None]:
         """Tasks that are ready now, perhaps none; and the write that they ride with."""
@@ -187,7 +189,9 @@ class WorkGroup:
             handed = live.take(fetched.runs, stamps, take.session, take.worker, take.ttr)
             if handed.ids:
                 self._note_wait(handed)
-                return self._answer(fetched.batch, fetched.runs, handed), self._ride(take.stage)
+                # Rows that nobody waits for are written soon: the desk sees to that.
+                flush = None if take.stage == "ready" else self.writer.flush()
+                return self._answer(fetched.batch, fetched.runs, handed), flush
         return TakenTasks(self.elements.none(), [], [], []), None
 
     async def _fetch(self, live: LiveGroup, driver: Driver, runs: list[TaskRun]) -> Any:
@@ -221,12 +225,6 @@ class WorkGroup:
             slot = tasks.index.get(change.ids[0])
             if slot is not None and tasks.state[slot] == TAKEN:
                 self._runs.add(self.live.now_us - tasks.since[slot], len(change.ids))
-
-    def _ride(self, stage: str) -> Flush | None:
-        if stage == "ready":
-            self.writer.flush_soon()
-            return None
-        return self.writer.flush()
 
     async def wait_in_line(self, seconds: float) -> bool:
         """Wait until there may be a task; False: the time is over."""

@@ -20,7 +20,9 @@ WRONG_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"ttr": -1.0}, "ttr is -1"),
     ({"ttr": 1e18}, "ttr is 1e"),
     ({"ttl": -1.0, "driver": "fifottl"}, "ttl is -1"),
+    ({"ttl": 1e18, "driver": "fifottl"}, "ttl is 1e"),
     ({"delay": -0.1, "driver": "fifottl"}, "delay is -0.1"),
+    ({"delay": 1e18, "driver": "fifottl"}, "delay is 1e"),
     ({"priority": 2**40, "driver": "fifottl"}, "priority is"),
     ({"capacity": 0, "driver": "limfifottl"}, "capacity is 0"),
     ({"per_key": 0, "driver": "utube"}, "per_key is 0"),
@@ -78,6 +80,10 @@ WRONG_TAKES: list[tuple[Call, str]] = [
     (lambda c, g: c.tasks(g, limit=0), "limit"),
     (lambda c, g: c.ack(g, 0), "an id alone does not tell the attempt|give a task"),  # type: ignore[arg-type]
     (lambda c, g: c.ack(g, [0]), "an id alone does not tell the attempt"),  # type: ignore[list-item]
+    (lambda c, g: c.nack(g, jjq.TaskReceipt(0, 1), delay=-1.0), "delay is -1"),
+    (lambda c, g: c.release(g, jjq.TaskReceipt(0, 1), delay=1e18), "delay is 1"),
+    (lambda c, g: c.release(g, jjq.TaskReceipt(0, 1), priority=2**40), "priority is"),
+    (lambda c, g: c.touch(g, jjq.TaskReceipt(0, 1), 1e18), "seconds is 1"),
     (lambda c, g: c.bury(g, -1), "cannot be the id of a task"),
     (lambda c, g: c.delete_tasks(g, "1"), "give a task, or a list"),  # type: ignore[arg-type]
     (lambda c, g: c.push(g.queue, [b"x"], delay=-1.0), "delay is -1"),

@@ -44,6 +44,45 @@ async def test_the_delay_of_a_push_and_of_a_release_is_added_to_the_ttl(
     assert abs(until - (await client.peek_task(group, 0)).created_us - 1_005_030_000) <= MILLISECOND_US
 
 
+@pytest.mark.parametrize("driver", ["fifottl", "limfifottl", "utubettl"])
+async def test_statistics_count_what_is_delayed(door: Door, client: AsyncClient, driver: str) -> None:
+    group = await door.group(client, 5, driver=driver)
+    await client.push(group.queue, [b"later"], delay=1_000.0)
+    await client.delete_tasks(group, [4])
+    (first,) = await client.take(group)
+    await client.release(group, first)
+    await client.ack(group, await client.take(group))
+    await client.bury(group, [1, 2])
+    assert await client.kick(group, 1) == 1
+    assert [task.id for task in await client.take(group)] == [1]
+    found = await client.statistics(group)
+    assert dict(found.tasks) == {
+        "ready": 1, "taken": 1, "delayed": 1, "buried": 1, "done": 2, "total": 4,
+    }  # fmt: skip
+    wanted = {"delete": 1, "ack": 1, "take": 3, "kick": 1, "bury": 2, "put": 6, "release": 1}
+    assert {verb: found.calls[verb] for verb in wanted} == wanted
+
+
+@pytest.mark.parametrize("driver", ["utube", "utubettl"])
+async def test_tasks_of_many_keys_are_counted_and_listed_by_state(
+    door: Door, client: AsyncClient, driver: str
+) -> None:
+    group = await door.group(client, driver=driver)
+    await client.push(group.queue, [b"x"] * 10, keys=[b"%d" % n for n in range(10)])
+    taken = await client.take(group, 4)
+    found = (await client.get_group(group)).tasks
+    assert (found["ready"], found["taken"]) == (6, 4)
+    assert [task.id for task in await client.tasks(group, "taken")] == list(taken.ids) == [0, 1, 2, 3]
+    assert [task.id for task in await client.tasks(group, "ready")] == [4, 5, 6, 7, 8, 9]
+
+
+async def test_a_group_without_a_capacity_is_never_full(door: Door, client: AsyncClient) -> None:
+    group = await door.group(client, driver="limfifottl")
+    for _ in range(20):
+        await client.push(group.queue, [b"x"] * 50, timeout=0.0)
+    assert (await client.get_group(group)).tasks["ready"] == 1_000
+
+
 async def test_inside_a_key_priorities_rule_and_a_released_task_is_first_again(
     door: Door, client: AsyncClient
 ) -> None:
