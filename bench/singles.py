@@ -33,6 +33,13 @@ IDLE_SECONDS = 1.0
 STARTS = 3  # after a first one, which compiles
 _HTTP = {"JJQ_HTTP_LISTEN": "127.0.0.1:0"}
 _MEMORY = Path("/dev/shm")
+_FLOOR = """
+import asyncio, sys, uvloop
+sys.modules["pandas"] = None
+import numpy, pyarrow, pyarrow.parquet, google.protobuf.message, grpc.aio
+import psutil
+print(psutil.Process().memory_info().rss)
+"""
 
 
 def run(quick: bool) -> list[Row]:
@@ -49,6 +56,7 @@ def _alone(turns: int, times: int) -> list[Row]:
         code = compiled(Path(data, "bytecode"))
         places = [Path(data, str(n)) for n in range(STARTS + 1)]
         started, memory = zip(*(_start(place, code) for place in places), strict=True)
+        floors, floor_memory = zip(*(_floor(code) for _ in places), strict=True)
         with JjqServer(Path(data, "calls"), small=False, environment=code | _HTTP) as server:
             rows = _calls(server.address, turns)
             at = ("--server", server.address)
@@ -57,7 +65,9 @@ def _alone(turns: int, times: int) -> list[Row]:
                 at_most("jjq --help", _command(times, code, "--help"), "s", 0.25),
                 at_most("jjq push", _command(times, code, "push", "pushed", "x", *at), "s", 0.25),
                 at_most("start of a server, with HTTP", statistics.median(started[1:]), "s", 0.7),
+                Row("… Python with numpy, Arrow and gRPC alone", statistics.median(floors[1:]), "s"),
                 at_most("idle server, resident", statistics.median(memory[1:]), "MB", 110),
+                Row("… Python with numpy, Arrow and gRPC alone", statistics.median(floor_memory[1:]), "MB"),
             ]
 
 
@@ -68,6 +78,14 @@ def _start(folder: Path, code: dict[str, str]) -> tuple[float, float]:
         started = time.perf_counter() - began
         time.sleep(IDLE_SECONDS)
         return started, psutil.Process(server.process.pid).memory_info().rss / 1e6
+
+
+def _floor(code: dict[str, str]) -> tuple[float, float]:
+    """What the largest of a server's libraries take by themselves: seconds to import them, and MB."""
+    began = time.perf_counter()
+    command = [sys.executable, "-c", _FLOOR]
+    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=clean_environment(**code)).stdout
+    return time.perf_counter() - began, int(said) / 1e6
 
 
 def _calls(address: str, turns: int) -> list[Row]:

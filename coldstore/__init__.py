@@ -2,6 +2,7 @@
 
     store          queues under one root: create, list, open, verify
     start_points   where a subscriber, a seek or a replay begins ("beginning", "ago:7d", …)
+    compute        pyarrow.compute, imported when it is first used
     shared/        the words of the whole product: batches, errors, limits, clock, chance, small mechanisms
     layout/        names and documents on object storage
     block/         one Parquet block: check, encode, fetch, read

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from coldstore import compute as pc
 from coldstore.shared import batch, limits, lists
 from coldstore.shared.batch import Content
 from coldstore.shared.errors import InvalidInput

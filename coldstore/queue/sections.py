@@ -14,8 +14,8 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from coldstore import compute as pc
 from coldstore.block.fetch import fetch
 from coldstore.block.files import BlockFiles, check_digest
 from coldstore.history import rollups

@@ -19,8 +19,8 @@ from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from coldstore import compute as pc
 from coldstore.shared import limits, lists
 from coldstore.shared.errors import DataLoss, InvalidInput
 

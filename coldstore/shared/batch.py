@@ -19,8 +19,8 @@ from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from coldstore import compute as pc
 from coldstore.shared import limits, lists
 from coldstore.shared.attachments import Naming, ObjectSource
 from coldstore.shared.errors import InvalidInput
@@ -292,10 +292,10 @@ def element_bytes(batch: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.int64]]:
     values = batch.column("value")
     if pa.types.is_struct(values.type):  # rows of a ledger are of about one size
         return np.full(batch.num_rows, LEDGER_ROW_BYTES, dtype=np.int64)
-    sizes = lists.numbers(pc.binary_length(values))
+    sizes = lists.byte_lengths(values)
     key = batch.column("key")
     if key.null_count < len(key):
-        sizes = sizes + lists.numbers(pc.binary_length(key))
+        sizes = sizes + lists.byte_lengths(key)
     headers = batch.column("headers")
     if headers.null_count < len(headers):
         sizes = sizes + header_bytes(headers)

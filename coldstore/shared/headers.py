@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from coldstore import compute as pc
 from coldstore.shared import limits, lists
 from coldstore.shared.errors import InvalidInput
 
@@ -89,8 +89,8 @@ def _list_lengths(headers: pa.MapArray) -> pa.Array:
 
 def header_bytes(headers: pa.MapArray) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Bytes of each element's headers, names and values."""
-    names = lists.numbers(pc.binary_length(headers.keys))
-    values = lists.numbers(pc.binary_length(headers.items))
+    names = lists.byte_lengths(headers.keys)
+    values = lists.byte_lengths(headers.items)
     return _sums(headers, names + values)
 
 

@@ -21,8 +21,8 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from coldstore import compute as pc
 from coldstore.shared.limits import BATCH_ELEMENTS_MAX, COLUMN_BYTES_MAX
 
 _NONE: Final = type(None)
@@ -72,6 +72,20 @@ def numbers(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
         return bits[first:].astype(np.int64)
     width = column.type.bit_width // 8
     return np.frombuffer(data, f"i{width}", count, first * width).astype(np.int64, copy=False)
+
+
+def byte_lengths(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Bytes of each value of a column of bytes or text, 0 where there is none; not to be written to."""
+    offsets = column.buffers()[1]
+    if column.null_count or offsets is None:
+        return numbers(pc.binary_length(column))
+    kind = (
+        np.int64
+        if pa.types.is_large_binary(column.type) or pa.types.is_large_string(column.type)
+        else np.int32
+    )
+    found = np.frombuffer(offsets, kind, len(column) + 1, column.offset * np.dtype(kind).itemsize)
+    return np.diff(found).astype(np.int64, copy=False)
 
 
 @cache

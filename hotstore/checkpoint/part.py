@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from coldstore import compute as pc
 from coldstore.shared import lists
 from coldstore.shared.errors import InvalidInput
 

@@ -26,8 +26,8 @@ from itertools import pairwise
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from coldstore import compute as pc
 from coldstore.layout.queue_settings import QueueSettings
 from coldstore.shared import lists
 from coldstore.shared.batch import TIMESTAMP, check_content

@@ -15,7 +15,6 @@ import heapq
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Any, Final, Protocol
 
 from coldstore.shared.errors import InvalidInput
@@ -185,6 +184,8 @@ _SHIPPED: Final = {
 @cache
 def _installed() -> dict[str, Any]:
     """Entry points by name; loaded when a group asks for one."""
+    from importlib.metadata import entry_points  # with email and others, which nothing else needs
+
     return {point.name: point for point in entry_points(group="jjq.drivers")}
 
 

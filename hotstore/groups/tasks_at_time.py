@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from coldstore import compute as pc
 from coldstore.layout import ledger as events
 from coldstore.shared import lists
 from coldstore.shared.batch import LEDGER_FIELDS, TIMESTAMP

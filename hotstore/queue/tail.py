@@ -13,8 +13,8 @@ from itertools import accumulate, chain
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from coldstore import compute as pc
 from coldstore.queue.merge import is_enough
 from coldstore.shared import lists
 from coldstore.shared.batch import TIMESTAMP, payload_bytes, raw_bytes, stamp_each

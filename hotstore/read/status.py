@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from coldstore.layout import paths
@@ -21,6 +20,11 @@ _ALONE: Final = ""
 
 def installed_version() -> str:
     """Of jjq, as it is installed; for a tree that is not installed there is none."""
+    from importlib.metadata import (
+        PackageNotFoundError,
+        version,
+    )  # with email and others, which nothing else needs
+
     try:
         return version("jjq")
     except PackageNotFoundError:

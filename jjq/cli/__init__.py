@@ -2,7 +2,7 @@
 
     app          all commands put together; errors become exit codes
     exits        the exit codes, which scripts may rely on
-    lean         libraries that a command does without
+    lean         libraries that a command or a server does without
     connection   options that every client command has, and the client that they ask for
     output       tables, JSON, sizes, times, questions and the progress bar
     queues/      commands of users: queues, subscribers, elements, pipelines
@@ -18,8 +18,8 @@ needs is imported when the command runs, so that `jjq --help` is quick.
 
 Commands start without pandas. Where pandas is installed, pyarrow imports it when it first makes an array of a
 list, to see whether the list is a series. That takes as long as all else that a command does before its first
-request, and no command has a series. Pipelines are excepted: they run code of their users. A server starts without
-rich, which the library of its logs would import for tracebacks in colours: 67 modules.
+request, and no command has a series. Pipelines are excepted: they run code of their users. Of all commands only
+the one that is asked for is imported. A server does without more (`prepare_server`).
 """
 
 from __future__ import annotations

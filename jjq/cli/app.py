@@ -4,79 +4,72 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from importlib.metadata import version
+from importlib import import_module
 
 from cyclopts import App, CycloptsError
 
 from coldstore.shared.errors import JjqError
 from jjq.cli import exits
-from jjq.cli.groups import group, task
-from jjq.cli.groups.work import work
-from jjq.cli.operate import config, key, node, shard, status
-from jjq.cli.operate.backup import backup, restore
-from jjq.cli.operate.release import release
-from jjq.cli.operate.serve import serve
-from jjq.cli.operate.verify import verify
-from jjq.cli.queues import pipeline, pop, push, queue, subscriber
-from jjq.cli.queues.bench import bench
-from jjq.cli.queues.sql import sql
-from jjq.cli.text import files as text_files
-from jjq.cli.text import transfer as text_transfer
-from jjq.cli.text import work as text_work
 
 _EPILOGUE = """\
 Client commands find the server by --server or JJQ_SERVER. Exit codes: 0 done, 1 error, 2 wrong request, \
 3 not found, 4 damaged data, 5 conflict, 6 not allowed, 7 not now, 8 cut off, 130 interrupted.
 """
+_HOMES = {
+    "jjq.cli.operate.serve": {"serve": "serve"},
+    "jjq.cli.queues.push": {"push": "push", "push-file": "push_file"},
+    "jjq.cli.queues.pop": {name: name for name in ("pop", "peek", "tail", "replay", "get")},
+    "jjq.cli.queues.sql": {"sql": "sql"},
+    "jjq.cli.queues.queue": {"blocks": "blocks", "queue": "app"},
+    "jjq.cli.queues.subscriber": {"subscriber": "app"},
+    "jjq.cli.queues.bench": {"bench": "bench"},
+    "jjq.cli.queues.pipeline": {"pipeline": "app"},
+    "jjq.cli.groups.group": {"group": "app"},
+    "jjq.cli.groups.task": {"task": "app"},
+    "jjq.cli.groups.work": {"work": "work"},
+    "jjq.cli.operate.verify": {"verify": "verify"},
+    "jjq.cli.operate.backup": {"backup": "backup", "restore": "restore"},
+    "jjq.cli.operate.release": {"release": "release"},
+    "jjq.cli.operate.status": {"ping": "ping", "status": "status", "top": "top"},
+    "jjq.cli.operate.key": {"key": "app"},
+    "jjq.cli.operate.node": {"node": "app"},
+    "jjq.cli.operate.shard": {"shard": "app"},
+    "jjq.cli.operate.config": {"config": "app"},
+    "jjq.cli.text.work": {"text": "app"},
+}
+_PLACES = {name: (home, found) for home, names in _HOMES.items() for name, found in names.items()}
 
 
-def make_app() -> App:
-    """All commands."""
+def make_app(name: str) -> App:
+    """The command of this name and no other, so that no other is imported; all of them if there is none."""
     app = App(
         name="jjq",
         help="A multi-subscriber log with an infinite history.",
         help_epilogue=_EPILOGUE,
-        help_format="markdown",
-        version=lambda: version("jjq"),
+        help_format="markdown" if name in _PLACES else "plaintext",  # rich takes long to import the former
+        version=_version,
         suppress_keyboard_interrupt=False,
     )
-    for command in (
-        serve, push.push, push.push_file, pop.pop, pop.peek, pop.tail, pop.replay, pop.get, sql, queue.blocks, verify,
-        backup, restore, release, bench, status.ping, status.status, status.top,
-        queue.app, subscriber.app, group.app, task.app, work, key.app, node.app, shard.app, config.app, pipeline.app,
-        _text_app(),
-    ):  # fmt: skip
-        app.command(command)
+    for known, (home, found) in _PLACES.items():
+        if name == known or name not in _PLACES:
+            app.command(getattr(import_module(home), found), name=known)
     app.register_install_completion_command(help="Install completion for your shell (bash, zsh or fish).")
     return app
 
 
-def _text_app() -> App:
-    """`jjq text …`"""
-    app = App(name="text", help="Queues that are text files, which people can read and edit.")
-    commands: dict[str, Callable[..., object]] = {
-        "list": text_files.list_,
-        "append": text_files.append,
-        "done": text_files.done,
-        "error": text_files.error,
-        "set": text_files.set_,
-        "work": text_work.work,
-        "import": text_transfer.import_,
-        "export": text_transfer.export,
-    }
-    for name, command in commands.items():
-        app.command(command, name=name)
-    return app
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("jjq")
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command; the exit code of the process."""
     try:
-        result = make_app()(
-            list(arguments), exit_on_error=False, print_error=False, result_action="return_value"
-        )
+        app = make_app(arguments[0] if arguments else "")
+        result = app(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError as error:
         return _fail(f"{error} Try --help.", exits.USAGE)

@@ -10,7 +10,6 @@ from coldstore.shared.errors import InvalidInput
 from coldstore.store import ColdStore
 from hotstore.port import Store
 from jjq.access.keyring import Keyring
-from jjq.client.client import AsyncClient
 from jjq.http.access import KeyCheck, key_routes
 from jjq.http.application import Application
 from jjq.http.backend import Backend
@@ -48,6 +47,7 @@ from jjq.server.cluster_port import Clustered
 from jjq.server.unary import Transports
 
 if TYPE_CHECKING:
+    from jjq.client.client import AsyncClient
     from jjq.server.server import Server
     from sharding.ports import Operations
 
@@ -143,6 +143,8 @@ def asgi(store: Store | AsyncClient) -> Application:
     It closes nothing, and checks no keys: the application around it decides who may call it. The store must belong to
     the event loop that serves the application.
     """
+    from jjq.client.client import AsyncClient  # a server does without
+
     if isinstance(store, AsyncClient):
         return make_application(Backend.over(store._store))
     if not callable(getattr(store, "append", None)):

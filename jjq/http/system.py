@@ -16,9 +16,7 @@ import asyncio
 from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
-
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from typing import TYPE_CHECKING, Any, Final
 
 from coldstore.shared.errors import Unavailable
 from jjq.console.files import ConsoleFile, console_files
@@ -26,6 +24,9 @@ from jjq.http.openapi import describe_routes
 from jjq.http.replies import BytesReply, Reply, document
 from jjq.http.request import Request
 from jjq.http.routing import HttpRoute, RouteTable
+
+if TYPE_CHECKING:
+    from prometheus_client.core import CollectorRegistry
 
 _POLICY: Final = (
     b"content-security-policy",
@@ -56,8 +57,14 @@ async def _ready(request: Request) -> Reply:
 
 async def _metrics(request: Request) -> Reply:
     """On a thread: a scrape waits for the store, which lives on the event loop."""
-    text = await asyncio.to_thread(generate_latest, request.backend.metrics.registry)
-    return BytesReply(text, CONTENT_TYPE_LATEST.encode())
+    text, kind = await asyncio.to_thread(_figures, request.backend.metrics.registry)
+    return BytesReply(text, kind)
+
+
+def _figures(registry: CollectorRegistry) -> tuple[bytes, bytes]:
+    from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest  # with a server of its own
+
+    return generate_latest(registry), CONTENT_TYPE_LATEST.encode()
 
 
 def _console(file: ConsoleFile) -> Callable[[Request], Any]:

@@ -9,7 +9,7 @@ hang_up()              closes the connections to other nodes. After the server h
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from coldstore.objects.port import ObjectStore
 from coldstore.shared.chance import Chance
@@ -20,30 +20,20 @@ from hotstore.runner import ThreadRunner
 from jjq.access.keyring import Keyring
 from jjq.addresses import split_address
 from jjq.limits import OPERATOR_SECONDS, PEER_SECONDS
+from jjq.node.node import ClusterSettings
 from jjq.remote.operate.operator import RemoteOperator
 from jjq.remote.peer_store import PeerStore
-from jjq.remote.settings import ClientTls, RemoteSettings
+from jjq.remote.settings import RemoteSettings
 from jjq.server.operator import OperatorVerbs
 from jjq.wire.services import PEER, PEER_OPERATOR
 from sharding.documents.node_info import Node
-from sharding.documents.tenure import JournalKind
 from sharding.operate.operator import ClusterOperator, NodeOperator
 from sharding.ports import Ownership
-from sharding.routing.nodes import Nodes, NodesSettings
+from sharding.routing.nodes import Nodes
 from sharding.routing.router import Router
 from sharding.routing.traffic import Loads, Traffic
 
 _ANY = {"0.0.0.0", "::"}
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterSettings:
-    """Where other nodes reach this one, and how it talks to them."""
-
-    journal: JournalKind = "disk"
-    advertise: str | None = None  # HOST:PORT at which others reach it; by default where it listens
-    tls: ClientTls | None = None  # how it talks to others
-    nodes: NodesSettings = field(default_factory=NodesSettings)
 
 
 class ClusterMembership:

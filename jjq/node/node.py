@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from coldstore.objects.cache import BlockCache
 from coldstore.objects.open import open_objects, place_of
@@ -29,12 +30,15 @@ from hotstore.limits import GROUP_BYTES_MAX
 from hotstore.settings import HotSettings
 from jjq.sql.query import QueryLimits
 from jjq.traces.context import check_collector
-from sharding import node as member
 from sharding.documents.tenure import JournalKind
 from sharding.limits import JOURNAL_FLUSH_SECONDS
-from sharding.node import Member, MemberSettings
+from sharding.routing.nodes import NodesSettings
 from sharding.single_node import open_single_node
 from sharding.takeover.watch import TenureSettings
+
+if TYPE_CHECKING:
+    from jjq.remote.settings import ClientTls
+    from sharding.node import Member
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,16 @@ class NodeSettings:
         return str(self.data / "cold") if self.cold is None else self.cold
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """Where other nodes reach this one, and how it talks to them."""
+
+    journal: JournalKind = "disk"
+    advertise: str | None = None  # HOST:PORT at which others reach it; by default where it listens
+    tls: ClientTls | None = None  # how it talks to others
+    nodes: NodesSettings = field(default_factory=NodesSettings)
+
+
 async def open_node(settings: NodeSettings, clock: Clock, chance: Chance, spans: Spans = NO_SPANS) -> Engine:
     """Open the store of a server that shares it with nobody.
 
@@ -77,13 +91,17 @@ async def open_member(
     settings: NodeSettings, clock: Clock, chance: Chance, spans: Spans = NO_SPANS
 ) -> Member:
     """Open the store of a node of a cluster, or of one whose journal is on object storage. `close` closes all of it."""
+    from sharding import node as member  # ownership, and the journal on object storage
+
     cold = await _prepare(settings, clock, chance, spans)
     hot = settings.hot
     if settings.journal == "s3":  # larger groups, several of them at once: a put costs much, its bytes little
         hot = replace(hot, group_bytes_max=GROUP_BYTES_MAX)
     node = settings.node or "local"
     place = await asyncio.to_thread(place_of, settings.cold_url)
-    wanted = MemberSettings(node, settings.journal, hot, settings.tenure, place, settings.flush_seconds)
+    wanted = member.MemberSettings(
+        node, settings.journal, hot, settings.tenure, place, settings.flush_seconds
+    )
     return await member.open_member(settings.data, cold, wanted, clock, chance)
 
 

@@ -29,8 +29,7 @@ from coldstore.store import ColdStore
 from hotstore.port import Store
 from jjq.access.keyring import Keyring
 from jjq.http.settings import HttpSettings
-from jjq.node.cluster import ClusterMembership, ClusterSettings
-from jjq.node.node import NodeSettings, open_member, open_node
+from jjq.node.node import ClusterSettings, NodeSettings, open_member, open_node
 from jjq.server.server import Server, serve
 from jjq.server.settings import ServerSettings
 from jjq.sql.process import ProcessQueries
@@ -39,6 +38,7 @@ from sharding.ports import Operations
 
 if TYPE_CHECKING:
     from jjq.http.listener import HttpListener
+    from jjq.node.cluster import ClusterMembership
     from jjq.traces.spans import Traces
 
 
@@ -114,6 +114,8 @@ async def start_node(
         return NodeServer(
             listening, engine.failed, engine.close, keys, http=door, queries=queries, traces=traces
         )
+    from jjq.node.cluster import ClusterMembership
+
     member = await open_member(node, clock, chance, spans)
     if traces is not None:
         trace_store(member.engine.store, traces)

@@ -7,25 +7,20 @@ Kubernetes makes up such names for a service called jjq. Other names in a file a
 
 from __future__ import annotations
 
+import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, Self
-
-from pydantic import ByteSize, SecretStr, ValidationError, field_validator
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    SettingsError,
-)
+from typing import Any, Final, Literal, Self, get_args
 
 from coldstore.layout.paths import check_name
 from coldstore.objects.settings import S3Settings
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.limits import GIB, MIB, OBJECT_BYTES_MAX
 from hotstore.settings import HotSettings
+from jjq import arguments
 from jjq.addresses import split_address
 from jjq.http.settings import HttpSettings, listen_address, words
 from jjq.limits import (
@@ -36,8 +31,7 @@ from jjq.limits import (
     SQL_QUERIES_MAX,
     SQL_SECONDS_MAX,
 )
-from jjq.node.cluster import ClusterSettings
-from jjq.node.node import NodeSettings
+from jjq.node.node import ClusterSettings, NodeSettings
 from jjq.remote.settings import ClientTls
 from jjq.server.settings import Plaintext, ServerSettings, Tls
 from jjq.sql.query import QueryLimits
@@ -45,28 +39,36 @@ from sharding.limits import JOURNAL_FLUSH_SECONDS, LEASE_SECONDS
 from sharding.routing.nodes import NodesSettings
 from sharding.takeover.watch import TenureSettings
 
-_PREFIX = "JJQ_"
+SECRETS: Final = (
+    "s3_access_key",
+    "s3_secret_key",
+)  # no flags: every user of the machine can read a command line
+_PREFIX: Final = "JJQ_"
+_TRUE: Final = ("true", "yes", "on", "1")
+_FALSE: Final = ("false", "no", "off", "0")
+Bytes = int  # written as a number of bytes, or with a unit
+JournalName = Literal["disk", "s3"]
+LogForm = Literal["text", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
 
 
-class Settings(BaseSettings):
+@dataclass(frozen=True, kw_only=True)
+class Settings:
     """The settings of `jjq serve`; `jjq serve --help` says what each of them means."""
-
-    model_config = SettingsConfigDict(env_prefix=_PREFIX, env_ignore_empty=True, frozen=True, extra="forbid")
 
     data: Path = Path("jjq-data")
     listen: str = f"127.0.0.1:{PORT}"
     cold: str | None = None
     node: str | None = None
-    journal: str = "disk"
+    journal: JournalName = "disk"
     lease_seconds: float = LEASE_SECONDS
     journal_flush_seconds: float = JOURNAL_FLUSH_SECONDS
     advertise: str | None = None
 
     s3_endpoint: str | None = None
     s3_region: str | None = None
-    # No flags for these two: every user of the machine can read a command line.
-    s3_access_key: SecretStr | None = None
-    s3_secret_key: SecretStr | None = None
+    s3_access_key: str | None = field(default=None, repr=False)
+    s3_secret_key: str | None = field(default=None, repr=False)
 
     tls_certificate: Path | None = None
     tls_key: Path | None = None
@@ -80,66 +82,44 @@ class Settings(BaseSettings):
     metrics_listen: str | None = None
     reflection: bool = False
     traces: str | None = None
-    log: Literal["text", "json"] = "text"
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log: LogForm = "text"
+    log_level: LogLevel = "info"
     grace_seconds: float = GRACE_SECONDS
 
-    segment_bytes: ByteSize = ByteSize(64 * MIB)
-    journal_bytes_max: ByteSize = ByteSize(4 * GIB)
-    unsealed_bytes_max: ByteSize = ByteSize(1 * GIB)
-    pending_bytes_max: ByteSize = ByteSize(64 * MIB)
-    hot_bytes_max: ByteSize = ByteSize(512 * MIB)
-    disk_free_bytes_min: ByteSize = ByteSize(256 * MIB)
-    cache_bytes_max: ByteSize = ByteSize(4 * GIB)
-    outgoing_bytes_max: ByteSize = ByteSize(OUTGOING_BYTES_MAX)
-    object_bytes_max: ByteSize = ByteSize(OBJECT_BYTES_MAX)
-    queue_objects_bytes_max: ByteSize = ByteSize(0)
+    segment_bytes: Bytes = 64 * MIB
+    journal_bytes_max: Bytes = 4 * GIB
+    unsealed_bytes_max: Bytes = 1 * GIB
+    pending_bytes_max: Bytes = 64 * MIB
+    hot_bytes_max: Bytes = 512 * MIB
+    disk_free_bytes_min: Bytes = 256 * MIB
+    cache_bytes_max: Bytes = 4 * GIB
+    outgoing_bytes_max: Bytes = OUTGOING_BYTES_MAX
+    object_bytes_max: Bytes = OBJECT_BYTES_MAX
+    queue_objects_bytes_max: Bytes = 0
     idle_seconds: float = 600.0
     producer_seconds: float = 7 * 86_400.0
     seal_on_close: bool = False
     sql_queries_max: int = SQL_QUERIES_MAX
     sql_seconds_max: float = SQL_SECONDS_MAX
-    sql_bytes_max: ByteSize = ByteSize(SQL_BYTES_MAX)
-
-    @classmethod
-    def settings_customise_sources(
-        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (init_settings,)  # `load` has merged the other sources, and knows where each value came from
+    sql_bytes_max: Bytes = SQL_BYTES_MAX
 
     @classmethod
     def load(cls, flags: Mapping[str, Any], config: Path | None = None) -> Self:
         """Merge flags, environment and file; `InvalidInput` says in one line what to correct, and where."""
-        from_file = {} if config is None else _read(config)
-        try:
-            from_environment = EnvSettingsSource(cls)()
-        except SettingsError as error:
-            raise InvalidInput(f"the environment's {_PREFIX}* cannot be read: {error}") from None
-        given = {name: value for name, value in flags.items() if value is not None}
-        try:
-            settings = cls(**{**from_file, **from_environment, **given})
-        except ValidationError as error:
-            raise InvalidInput(_line(error, given, from_environment, config)) from None
+        given = {name: (value, f"{name} in {config}") for name, value in _read(config).items()}
+        for known in fields(cls):
+            variable = f"{_PREFIX}{known.name.upper()}"
+            if os.environ.get(variable):  # an empty one counts as none
+                given[known.name] = (os.environ[variable], variable)
+        for name, value in flags.items():
+            if value is not None:
+                given[name] = (value, f"--{name.replace('_', '-')}")
+        settings = cls(**{name: _parsed(name, value, where) for name, (value, where) in given.items()})
         settings.node_settings()
         settings.server_settings()
         settings.cluster_settings()
         settings.http_settings()
         return settings
-
-    @field_validator("node")
-    @classmethod
-    def _check_node(cls, node: str | None) -> str | None:
-        try:
-            return None if node is None else check_name(node, "node")
-        except InvalidInput as error:
-            raise ValueError(str(error)) from None
-
-    @field_validator("journal")
-    @classmethod
-    def _check_journal(cls, journal: str) -> str:
-        if journal not in {"disk", "s3"}:
-            raise ValueError(f"{journal!r} is not known; use disk or s3")
-        return journal
 
     def node_settings(self) -> NodeSettings:
         """The part for the store."""
@@ -149,8 +129,8 @@ class Settings(BaseSettings):
             s3=S3Settings(
                 endpoint=self.s3_endpoint,
                 region=self.s3_region,
-                access_key=_secret(self.s3_access_key),
-                secret_key=_secret(self.s3_secret_key),
+                access_key=self.s3_access_key,
+                secret_key=self.s3_secret_key,
             ),
             hot=HotSettings(
                 segment_bytes=self.segment_bytes,
@@ -167,7 +147,7 @@ class Settings(BaseSettings):
             ),
             cache_disk_bytes=self.cache_bytes_max,
             node=self.node if self.journal == "disk" else self.node or "local",
-            journal="s3" if self.journal == "s3" else "disk",
+            journal=self.journal,
             tenure=TenureSettings.for_lease(self.lease_seconds),
             flush_seconds=self.journal_flush_seconds,
             traces=self.traces,
@@ -180,7 +160,7 @@ class Settings(BaseSettings):
             split_address(self.advertise, "advertise")
         tls = self._tls()
         return ClusterSettings(
-            journal="s3" if self.journal == "s3" else "disk",
+            journal=self.journal,
             advertise=self.advertise,
             tls=None if tls is None else ClientTls(tls.client_ca, tls.certificate, tls.key),
             nodes=NodesSettings.for_lease(self.lease_seconds),
@@ -226,9 +206,9 @@ def origins(
     flags: Mapping[str, Any], environment: Mapping[str, str], config: Path | None = None
 ) -> dict[str, str]:
     """Who said each setting, the first named winning: a flag, a variable, the file, or nobody (default)."""
-    from_file = {} if config is None else _read(config)
+    from_file = _read(config)
     found: dict[str, str] = {}
-    for name in Settings.model_fields:
+    for name in NAMES:
         variable = f"{_PREFIX}{name.upper()}"
         if flags.get(name) is not None:
             found[name] = f"flag --{name.replace('_', '-')}"
@@ -239,11 +219,9 @@ def origins(
     return found
 
 
-def _secret(value: SecretStr | None) -> str | None:
-    return None if value is None else value.get_secret_value()
-
-
-def _read(config: Path) -> dict[str, Any]:
+def _read(config: Path | None) -> dict[str, Any]:
+    if config is None:
+        return {}
     try:
         return tomllib.loads(config.read_text("utf-8"))
     except OSError as error:
@@ -254,22 +232,86 @@ def _read(config: Path) -> dict[str, Any]:
         raise InvalidInput(f"the settings file {config} is not TOML: {error}") from None
 
 
-def _line(
-    error: ValidationError, flags: Mapping[str, Any], environment: Mapping[str, Any], config: Path | None
-) -> str:
-    """The first setting that is wrong, and where it was given."""
-    first = error.errors(include_url=False, include_context=False)[0]
-    name = str(first["loc"][0]) if first["loc"] else "?"
-    if name in flags:
-        where = f"--{name.replace('_', '-')}"
-    elif name in environment:
-        where = f"{_PREFIX}{name.upper()}"
-    else:
-        where = f"{name} in {config}"
-    if first["type"] == "extra_forbidden":
-        return f"{where} is no setting of jjq: correct the name, or remove it"
-    wrong = first["msg"].removeprefix("Value error, ")
-    if first["type"] in {"byte_size", "byte_size_unit"}:
-        wrong = "write a number of bytes, or one with a unit as in 512MiB"
-    shown = "" if "secret" in name or "key" in name else f" is {str(first['input'])[:80]!r}"
-    return f"{where}{shown}: {wrong}"
+def _parsed(name: str, given: object, where: str) -> Any:
+    """A setting as its type; the error says where it was given."""
+    parse = _PARSERS.get(name)
+    if parse is None:
+        raise InvalidInput(f"{where} is no setting of jjq: correct the name, or remove it")
+    try:
+        return parse(given)
+    except (ValueError, InvalidInput) as error:
+        shown = "" if "secret" in name or "key" in name else f" is {str(given)[:80]!r}"
+        raise InvalidInput(f"{where}{shown}: {error}") from None
+
+
+def _text(given: object) -> str:
+    if not isinstance(given, str):
+        raise ValueError("write text")
+    return given
+
+
+def _node(given: object) -> str:
+    return check_name(_text(given), "node")
+
+
+def _path(given: object) -> Path:
+    if not isinstance(given, str | Path):
+        raise ValueError("write a path")
+    return Path(given)
+
+
+def _bytes(given: object) -> int:
+    try:
+        return arguments.size("size", given)
+    except InvalidInput:
+        raise ValueError("write a number of bytes, or one with a unit as in 512MiB") from None
+
+
+def _number(given: object) -> float:
+    if isinstance(given, str | int | float) and not isinstance(given, bool):
+        with suppress(ValueError):
+            return float(given)
+    raise ValueError("write a number")
+
+
+def _whole(given: object) -> int:
+    if isinstance(given, str | int) and not isinstance(given, bool):
+        with suppress(ValueError):
+            return int(given)
+    raise ValueError("write a whole number")
+
+
+def _flag(given: object) -> bool:
+    word = str(given).lower()
+    if word not in _TRUE + _FALSE:
+        raise ValueError("write true or false")
+    return word in _TRUE
+
+
+def _one_of(form: Any) -> Callable[[object], str]:
+    words = get_args(form)
+
+    def parse(given: object) -> str:
+        if given not in words:
+            raise ValueError(f"{given!r} is not known; use {', '.join(words[:-1])} or {words[-1]}")
+        return str(given)
+
+    return parse
+
+
+_BY_TYPE: Final[dict[str, Callable[[object], Any]]] = {
+    "str": _text,
+    "Path": _path,
+    "Bytes": _bytes,
+    "float": _number,
+    "int": _whole,
+    "bool": _flag,
+    "JournalName": _one_of(JournalName),
+    "LogForm": _one_of(LogForm),
+    "LogLevel": _one_of(LogLevel),
+    "Plaintext": _one_of(Plaintext),
+}
+NAMES: Final = tuple(known.name for known in fields(Settings))
+_PARSERS: Final[dict[str, Callable[[object], Any]]] = {
+    known.name: _BY_TYPE[str(known.type).removesuffix(" | None")] for known in fields(Settings)
+} | {"node": _node}

@@ -18,7 +18,8 @@ from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
 import grpc
-from picows import WSFrame, WSListener, WSMsgType, WSTransport, WSUpgradeResponse
+from picows.common import WSUpgradeResponse
+from picows.picows import WSFrame, WSListener, WSMsgType, WSTransport
 
 from coldstore.shared.deadline import settle
 from coldstore.shared.errors import JjqError, Unavailable

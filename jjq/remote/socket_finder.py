@@ -14,7 +14,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final, cast
 
-from picows import WSError, WSListener, WSTransport, WSUpgradeRequest, WSUpgradeResponse, ws_connect
+from picows.api import ws_connect
+from picows.common import WSError, WSUpgradeRequest, WSUpgradeResponse
+from picows.picows import WSListener, WSTransport
 
 from coldstore.shared.backoff import Backoff
 from coldstore.shared.clock import Clock

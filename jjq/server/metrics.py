@@ -13,9 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Final, Protocol, runtime_checkable
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.exposition import start_http_server
+from prometheus_client.core import (
+    CollectorRegistry,
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
 from coldstore.shared.errors import InvalidInput, JjqError
@@ -184,6 +188,8 @@ class MetricsPage:
     """The page that Prometheus scrapes."""
 
     def __init__(self, metrics: Metrics, address: str) -> None:
+        from prometheus_client.exposition import start_http_server
+
         host, port = split_address(address, "metrics")
         try:
             self._server, self._thread = start_http_server(port, host, metrics.registry)

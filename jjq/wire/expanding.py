@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from coldstore import compute as pc
 from coldstore.shared.batch import TIMESTAMP, value_type
 from coldstore.shared.errors import InvalidInput
 from coldstore.shared.limits import BATCH_BYTES_MAX

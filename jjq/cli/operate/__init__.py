@@ -1,6 +1,7 @@
 """Commands of operators, who run servers and look after data.
 
     serve        `jjq serve`: run a server
+    running      its process, from the start to the end
     config       `jjq config show`: the settings of a server, and where each comes from
     status       `jjq ping`, `status` and `top`: how servers are
     samples      the figures for `jjq top`: rates from two readings

@@ -39,7 +39,7 @@ def show(
     config = given.pop("config", None)
     settings = Settings.load(given, config)
     rows = [
-        {"setting": name, "value": _shown(getattr(settings, name)), "from": origin}
+        {"setting": name, "value": _shown(name, getattr(settings, name)), "from": origin}
         for name, origin in origins(given, os.environ, config).items()
     ]
     if json:
@@ -58,8 +58,12 @@ def _parsed(flags: tuple[str, ...]) -> dict[str, Any]:
     return dict(bound.arguments)
 
 
-def _shown(value: object) -> str | None:
-    """As it would be written; pydantic's secrets show stars by themselves."""
+def _shown(name: str, value: object) -> str | None:
+    """As it would be written; of a secret stars."""
+    from jjq.node.settings import SECRETS
+
     if value is None or isinstance(value, bool):
         return None if value is None else str(value).lower()
+    if name in SECRETS:
+        return "**********"
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -33,11 +33,13 @@ def serve(
     ] = None,
 ) -> int:
     """Run a server of jjq whose HTTP is at Sqew's address. JJQ_* variables set everything else."""
+    from jjq.cli.lean import prepare_server
+
+    prepare_server(os.environ)
     from jjq.addresses import split_address
-    from jjq.cli.operate.serve import run
+    from jjq.cli.operate.running import run
     from jjq.node.settings import Settings
 
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it would say of our settings, we say in one line
     address = bind if port is None else f"127.0.0.1:{port}"
     host = split_address(address, "SQEW_BIND")[0]
     shown = f"[{host}]" if ":" in host else host

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from coldstore.shared.errors import InvalidInput, NotFound
 from jjq.cli.output import note
+from jjq.cli.text import files, transfer
 from jjq.cli.text.files import Strict, open_text
 
 if TYPE_CHECKING:
@@ -109,3 +110,14 @@ def _give_back(item: TextItem) -> None:
 
     if find_mutex(item.variables) is not None:
         item.release()
+
+
+app = App(name="text", help="Queues that are text files, which people can read and edit.")
+app.command(files.list_, name="list")
+app.command(files.append)
+app.command(files.done)
+app.command(files.error)
+app.command(files.set_, name="set")
+app.command(work)
+app.command(transfer.import_, name="import")
+app.command(transfer.export)

@@ -10,8 +10,8 @@ A file of its own: DuckDB is loaded only when somebody has a condition.
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from coldstore import compute as pc
 from coldstore.shared.errors import InvalidInput
 from jjq.limits import SQL_BYTES_MAX, TASKS_MAX
 

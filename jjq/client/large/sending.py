@@ -7,7 +7,6 @@ import hashlib
 import io
 import mimetypes
 import os
-import tempfile
 from collections import deque
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
@@ -152,6 +151,8 @@ def _shorter(at: int) -> InvalidInput:
 
 def _spooled(read: Any) -> IO[bytes]:
     """A stream that cannot be read again, on disk: an upload that was cut off goes back to where it was."""
+    import tempfile  # with shutil and all kinds of compression
+
     spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed by its user
     try:
         while data := read(OBJECT_CHUNK_BYTES):

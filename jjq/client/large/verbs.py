@@ -10,8 +10,8 @@ from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from coldstore import compute as pc
 from coldstore.shared import lists
 from coldstore.shared.attachments import Attached, Attachment, ObjectRef, Reference
 from coldstore.shared.chance import Chance

@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import mimetypes
-import tempfile
 from contextlib import aclosing
 from functools import partial
 from typing import IO, Any, Final
@@ -125,6 +124,8 @@ class Files:
         self._spools += 1
         backend = request.backend
         try:
+            import tempfile  # with shutil and all kinds of compression
+
             with tempfile.TemporaryFile() as spool:
                 await _spool(request, spool)
                 with await asyncio.to_thread(ObjectToSend, spool) as source:

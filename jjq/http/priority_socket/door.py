@@ -13,7 +13,7 @@ from collections import deque
 from typing import Final
 
 import orjson
-from picows import WSCloseCode
+from picows.picows import WSCloseCode
 
 from coldstore.shared.errors import Exhausted
 from jjq.http.access import SocketAccess

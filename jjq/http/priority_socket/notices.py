@@ -17,8 +17,8 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from coldstore import compute as pc
 from coldstore.layout import ledger as events
 from coldstore.shared import lists
 from coldstore.shared.backoff import Backoff

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import Struct
 
+from coldstore import compute as pc
 from coldstore.layout.ledger import CREATE, SEEK, TASK_EVENTS
 from coldstore.shared import lists
 from coldstore.shared.batch import from_us

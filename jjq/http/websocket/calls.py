@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import grpc
 from google.rpc import status_pb2  # type: ignore[import-untyped]
-from picows import WSCloseCode
+from picows.picows import WSCloseCode
 
 from coldstore.shared.errors import Exhausted, InvalidInput, JjqError, Unavailable
 from hotstore.port import Receipt, Store

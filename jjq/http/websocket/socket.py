@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
-from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
+from picows.picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
 from coldstore.shared.errors import Exhausted
 from jjq.http.access import SocketAccess

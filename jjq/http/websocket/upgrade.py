@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from picows import WSAutoPingStrategy, WSUpgradeRequest, WSUpgradeResponse, WSUpgradeResponseWithListener
-from picows.picows import WSProtocol  # type: ignore[attr-defined] # what ws_create_server makes connections of
+from picows.common import WSUpgradeRequest, WSUpgradeResponse, WSUpgradeResponseWithListener
+from picows.picows import WSAutoPingStrategy, WSProtocol  # type: ignore[attr-defined] # what ws_create_server makes connections of
 
 from jjq.http.access import SocketAccess
 from jjq.http.problems import HttpRefusal

@@ -127,3 +127,22 @@ def test_pandas_that_is_loaded_or_not_there_changes_nothing(monkeypatch: pytest.
     monkeypatch.delitem(sys.modules, "pandas")
     monkeypatch.setattr(lists, "_pandas_is_installed", lambda: False)
     assert lists.array([b"a"], pa.binary()).to_pylist() == [b"a"]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([b"a", b"", b"ccc"]),
+        pa.array(["ä", "xyz", "q"]).slice(1),
+        pa.array([b"a", None, b"bcd"]),
+        pa.array(["q", "rst"], pa.large_string()).slice(1, 1),
+        pa.array([b"xx", b"y"], pa.large_binary()),
+        pa.array([], pa.binary()),
+        pa.array([None, None], pa.string()),
+    ],
+    ids=str,
+)
+def test_lengths_are_those_that_arrow_finds(column: pa.Array) -> None:
+    found = lists.byte_lengths(column)
+    assert found.dtype == np.int64
+    assert found.tolist() == [len(value.as_buffer()) if value.is_valid else 0 for value in column]

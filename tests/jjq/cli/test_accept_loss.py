@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import jjq as client_of
+from hotstore.limits import WITNESS_SECONDS
 from tests.jjq.cli.command import Command
 from tests.servers.jjq_server import JjqServer
 from tests.servers.waiting import wait_until
@@ -20,7 +21,11 @@ def test_a_lost_journal_is_told_and_the_loss_accepted_by_the_command(tmp_path: P
         jjq.ok("queue", "create", "orders")
         jjq.ok("push", "orders", "a", "b", "c")
         said = cold / "journal.json"
-        wait_until(lambda: said.exists() and b'"orders"' in said.read_bytes(), "the cold store knows it", 30)
+        wait_until(
+            lambda: said.exists() and b'"orders"' in said.read_bytes(),
+            "the cold store knows it",
+            2 * WITNESS_SECONDS,
+        )
         assert server.stop(signal.SIGKILL) != 0
         shutil.rmtree(server.data / "journal")
         # When it starts again
