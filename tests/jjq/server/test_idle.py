@@ -17,7 +17,7 @@ MANY = 1_000
 ASKED = 100
 
 
-class StepScheduler:
+class Turns:
     """Counts what the event loop runs: client and server together, as both are in this process."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,7 +45,7 @@ def timers() -> int:
 
 
 async def test_a_thousand_idle_subscribers_are_cheap(hot: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    turns = StepScheduler(monkeypatch)
+    turns = Turns(monkeypatch)
     await hot.remote.create_queue("orders")
     await turns.of(hot)  # the first ones make connections
     alone, before_timers = await turns.of(hot), timers()
