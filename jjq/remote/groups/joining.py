@@ -7,8 +7,8 @@ Where the last request was one of several callers, the next one waits until the 
 that request wakes all of them, and what they ask for next goes together, too.
 
 Tasks for a caller that has gone meanwhile are released at once. Two acks of the same task are never in one request: the
-second one has its own answer. If an error says that the input is wrong, each request is sent by itself, to find out
-which one it is; any other error is true of all.
+second one has its own answer. A repeated ack goes alone, as it is judged in another way. If an error says that the
+input is wrong, each request is sent by itself, to find out which one it is; any other error is true of all.
 """
 
 from __future__ import annotations
@@ -156,7 +156,8 @@ class WorkJoiner:
         return await self._takes.ask((take.group, take.session, take.ttr, take.stage, take.worker), take)
 
     async def change(self, change: TaskChange) -> TaskOutcomes:
-        if change.verb != "ack" or change.attempts is None or len(change.ids) > JOIN_TASKS_MAX:
+        single = change.again or change.attempts is None or len(change.ids) > JOIN_TASKS_MAX
+        if change.verb != "ack" or single:
             return await self._change(change)
         return await self._acks.ask((change.group, change.session), change)
 
