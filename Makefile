@@ -1,4 +1,4 @@
-# Every target sets up what it needs in .venv by itself; a fresh machine needs only make and Python.
+# Every target sets up what it needs in .venv by itself; a fresh machine needs only make and Python (with its venv).
 # Stamps in .venv are newer than the lock they were made from, so a second run installs nothing.
 
 .DELETE_ON_ERROR:

@@ -225,7 +225,9 @@ LIVE_STATUS_SECONDS: Final = (
 LIVE_QUEUES_MAX: Final = 100  # queues that one listener can name
 LIVE_SUBSCRIBERS_MAX: Final = 100  # of a queue, that a sample tells of
 # HTTP: one server
-HTTP_CONNECTIONS_MAX: Final = 8_000  # beyond it the connection that is idle for longest makes room
+HTTP_CONNECTIONS_MAX: Final = (
+    8_000  # or half of the files that may be open; beyond it the one that is idle for longest makes room
+)
 HTTP_SPOOLS_MAX: Final = 16  # files without a digest that are received; they are on disk meanwhile
 HTTP_INCOMING_BYTES_MAX: Final = 256 * MIB  # of bodies that are being received; more: 429
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.peers.compare import SCALES, compared, results
+from bench.peers.compare import compared, results
 from bench.peers.report import terminal, write
+from bench.peers.scale import SCALES
 from bench.peers.systems.registry import SYSTEMS
 
 

@@ -17,15 +17,14 @@ from typing import Any
 
 from bench.peers import machine
 from bench.peers.figures import Outcome, compare
-from bench.peers.scale import FULL, QUICK, TINY, Scale, works
+from bench.peers.scale import SCALES, works
 from bench.peers.server import StartFailed
 from bench.peers.systems.registry import SYSTEMS
 from bench.row import Row
 
 ROOT = Path(__file__).parents[2]
-SCALES: dict[str, Scale] = {"full": FULL, "quick": QUICK, "tiny": TINY}
 PHASES = ("live", "written", "restarted")
-PHASE_SECONDS = {"full": 3_600.0, "quick": 60.0, "tiny": 60.0}
+PHASE_SECONDS = {"full": 3_600.0, "short": 600.0, "quick": 60.0, "tiny": 60.0}
 
 
 def compared(

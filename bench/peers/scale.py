@@ -21,8 +21,13 @@ class Scale:
 
 
 FULL = Scale(5, 2.0, 40_000_000, 100_000, 500, 10.0, (100_000, 1_000_000, 10_000_000), 500, 3)
+SHORT = Scale(
+    3, 1.0, 20_000_000, 50_000, 500, 5.0, (100_000, 1_000_000), 300, 2
+)  # about a quarter of an hour
 QUICK = Scale(2, 0.2, 4_000_000, 5_000, 200, 0.5, (1_000, 10_000, 100_000), 50, 1)
 TINY = Scale(1, 0.02, 200_000, 200, 200, 0.05, (100, 200, 1_000), 5, 1)  # for tests of the bench itself
+
+SCALES = {"full": FULL, "short": SHORT, "quick": QUICK, "tiny": TINY}
 
 SIZES = (100, 1_000)
 SUBSCRIBERS = (1, 10, 100)

@@ -44,7 +44,7 @@ async def main(system: str, phase: str, size: str, root: Path) -> None:
     made = SYSTEMS[system](root)
     context = Context(
         made,
-        {"full": scale.FULL, "quick": scale.QUICK, "tiny": scale.TINY}[size],
+        scale.SCALES[size],
         lambda work, value: say(work=work, value=value),
         lambda work, reason: say(work=work, absent=reason),
     )

@@ -44,6 +44,7 @@ from jjq.limits import (
     HTTP_SEND_SECONDS,
     HTTP_TARGET_BYTES_MAX,
 )
+from jjq.open_files import open_files_max
 
 _LINE_BREAKS: Final = (b"\r", b"\n", b"\x00")
 
@@ -60,7 +61,7 @@ class Connections(ServerState):
         self.upgrade = upgrade
         self.direct = DirectThreads()
         self.idle: dict[HttpConnection, None] = {}
-        self.most = HTTP_CONNECTIONS_MAX
+        self.most = min(HTTP_CONNECTIONS_MAX, open_files_max() // 2)  # the rest is for gRPC and the store
         self.refused = 0  # so far, as there was no room
 
     def make_room(self) -> bool:

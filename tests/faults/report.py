@@ -12,8 +12,10 @@ import numpy as np
 import orjson
 
 from tests.faults.checker.judge import judge
+from tests.faults.history import GENERATION, SUFFIX
+from tests.faults.plan import workers
 from tests.faults.schedule import QUIET
-from tests.faults.table import TYPES, WITNESSED, F, Table, load
+from tests.faults.table import CHANGES, TYPES, WITNESSED, F, Table, load
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Report:
         default_factory=dict
     )  # planned ones beside the faults, by what came of them
     ended: int = 0  # tenures
+    doors: dict[str, int] = field(default_factory=dict)  # answers, by the door that clients came by
+    changed: dict[str, int] = field(default_factory=dict)  # tasks, by verb
 
     @property
     def good(self) -> bool:
@@ -57,7 +61,8 @@ class Report:
 def report(folder: Path, seed: int, extra: Sequence[str] = (), moves: dict[str, int] | None = None) -> Report:
     """Judge the history in `folder`; `extra` is what the run itself found."""
     table = load(folder / "history")
-    made = replace(_figures(table, _faults(folder), seed, extra), moves=moves or {})
+    clients = len(list((folder / "history").glob(f"client*{SUFFIX}")))
+    made = replace(_figures(table, _faults(folder), seed, extra, clients), moves=moves or {})
     (folder / "report.json").write_bytes(orjson.dumps(asdict(made), option=orjson.OPT_INDENT_2))
     return made
 
@@ -67,7 +72,9 @@ def _faults(folder: Path) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
 
 
-def _figures(table: Table, faults: list[dict[str, Any]], seed: int, extra: Sequence[str]) -> Report:
+def _figures(
+    table: Table, faults: list[dict[str, Any]], seed: int, extra: Sequence[str], clients: int
+) -> Report:
     ops = table.ops
     pushes = ops.f == F["push"]
     findings = judge(table)
@@ -88,7 +95,23 @@ def _figures(table: Table, faults: list[dict[str, Any]], seed: int, extra: Seque
         findings=[*(str(finding) for finding in findings), *extra],
         properties=sorted({finding.property for finding in findings}),
         ended=len(ops.where("end")),
+        doors=_doors(table, clients),
+        changed=_changed(table),
     )
+
+
+def _doors(table: Table, clients: int) -> dict[str, int]:
+    answered = Counter((table.ops.process[table.ops.type == TYPES["ok"]] % GENERATION).tolist())
+    found: dict[str, int] = {}
+    for some in workers(clients):
+        for _, number, _, door in some:
+            found[door] = found.get(door, 0) + answered[number]
+    return found
+
+
+def _changed(table: Table) -> dict[str, int]:
+    rows = {verb: table.tasks.of(table, verb) for verb in (*CHANGES, "complete")}
+    return {verb: int((table.tasks.refused[some] == 0).sum()) for verb, some in rows.items()}
 
 
 def _recovery(table: Table, faults: list[dict[str, Any]]) -> float:

@@ -19,7 +19,10 @@ def _row(events: list[Event], event: str, nth: int = 0) -> tuple[Event, int]:
 
 
 def _forget_row(events: list[Event], event: str) -> None:
-    ledger, at = _row(events, event)
+    _forget_row_at(*_row(events, event))
+
+
+def _forget_row_at(ledger: Event, at: int) -> None:
     for name in ("tasks", "counts", "events", "attempts", "states", "times"):
         ledger[name] = [*ledger[name][:at], *ledger[name][at + 1 :]]
 
@@ -93,6 +96,14 @@ def forget_a_release_in_the_ledger(events: list[Event]) -> None:
     _forget_row(events, "release")
 
 
+def forget_a_kick_in_the_ledger(events: list[Event]) -> None:
+    ledger = told(events, "ledger")[0]
+    task = told(events, "kick")[0]["tasks"][0]
+    rows = enumerate(zip(ledger["tasks"], ledger["events"], strict=True))
+    for at in reversed([at for at, row in rows if row == (task, "kick")]):
+        _forget_row_at(ledger, at)
+
+
 def do_what_nobody_asked_for(events: list[Event]) -> None:
     gone = {e["op"] for e in told(events, "bury")[:1]}
     events[:] = [e for e in events if e["queue"] != QUEUE or e["op"] not in gone]
@@ -111,5 +122,6 @@ GROUP_MUTATIONS: list[tuple[Callable[[list[Event]], None], str]] = [
     (refuse_the_holder, "lease-lost"),
     (forget_a_nack_in_the_ledger, "task-ledger"),
     (forget_a_release_in_the_ledger, "task-ledger"),
+    (forget_a_kick_in_the_ledger, "task-ledger"),
     (do_what_nobody_asked_for, "task-ledger"),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Callable
 from functools import cache
@@ -12,9 +13,11 @@ import grpc
 import numpy as np
 import pytest
 
+from coldstore.shared.chance import SeededChance
 from coldstore.shared.clock import SystemClock
 from coldstore.shared.errors import Exhausted, Unavailable
 from tests.faults.checker.judge import judge
+from tests.faults.clients.worker import Worker
 from tests.faults.history import Recorder, open_history, settled, type_of, type_of_error
 from tests.faults.spoiling import MUTATIONS as LOG_MUTATIONS
 from tests.faults.spoiling import forget_a_delay, leave_a_task_open, report_damage
@@ -160,6 +163,14 @@ def test_a_value_proves_itself() -> None:
         assert read_value(value[:-1] + bytes([value[-1] ^ 1])) < 0
     assert read_value(b"") < 0
     assert len({make_value(n, 64) for n in range(1_000)}) == 1_000
+
+
+@pytest.mark.parametrize(("door", "late"), [("grpc", False), ("http", True), ("socket", True)])
+async def test_what_a_new_connection_may_overtake_is_late(tmp_path: Path, door: str, late: bool) -> None:
+    """At a single server only gRPC, which keeps its connection, has requests done in their order."""
+    pen = Recorder(open_history(tmp_path, "c0"), 1, lambda: 0)
+    worker = Worker(1, "q", "127.0.0.1:1", pen, SeededChance(1), asyncio.Event(), door, "127.0.0.1:2")
+    assert bool(worker.fate) == late
 
 
 def test_a_history_survives_its_writer(tmp_path: Path) -> None:

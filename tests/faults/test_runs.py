@@ -39,6 +39,7 @@ def judged(report: Report, folder: Path, *kinds: str) -> None:
     assert report.acknowledged > 50, "the clients got nothing done"
     assert report.read >= report.acknowledged
     assert set(report.faults) == set(kinds)
+    assert min(report.doors.values()) > 0, f"nobody was answered at some door: {report.doors}"
 
 
 def faults(folder: Path) -> list[dict[str, Any]]:
@@ -51,6 +52,8 @@ def test_killed_paused_and_cut_off_nothing_is_lost(tmp_path: Path) -> None:
     kinds = ("kill", "pause", "cut", "lost-replies", "partition")
     report = suffer(Plan(11, kinds, 5.0, longest=1.0), tmp_path)
     judged(report, tmp_path, *kinds)
+    assert set(report.doors) == {"grpc", "socket", "http", "connect"}
+    assert min(report.changed.values()) > 0, f"no task was changed in some way: {report.changed}"
     # And the history that is left tells the same once more
     assert check([str(tmp_path)]) == 0
 

@@ -20,8 +20,10 @@ def run(settings: Settings) -> int:
     """Serve until the end."""
     from coldstore.shared.failpoint import arm_from
     from jjq.node.logs import set_up_logs
+    from jjq.open_files import allow_many
     from jjq.server import memory
 
+    allow_many()
     set_up_logs(settings.log, settings.log_level)
     memory.set_up()
     arm_from(os.environ)

@@ -228,7 +228,7 @@ class RemoteWorkStore(RemoteStore):
 
     async def _change_once(self, change: TaskChange) -> TaskOutcomes:
         request, queue = change_out(change), queue_part(change.group)
-        doubt = False
+        doubt = change.again  # a node passes on what a client repeats
 
         async def attempt(lane: Lane, limit: float) -> TaskOutcomes:
             nonlocal doubt

@@ -4,7 +4,7 @@ Takes of one group that do not wait for a task go as one take: each caller gets 
 one group and session go as one likewise.
 
 Tasks for a caller that has gone meanwhile are released at once. Two acks of the same task are never in one request: the
-second one has its own answer.
+second one has its own answer. A repeated ack goes alone, as it is judged in another way.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class TaskCoalescer:
         return await self._takes.ask((take.group, take.session, take.ttr, take.stage, take.worker), take)
 
     async def change(self, change: TaskChange) -> TaskOutcomes:
-        if change.verb != "ack" or change.attempts is None or len(change.ids) > JOIN_TASKS_MAX:
+        single = change.again or change.attempts is None or len(change.ids) > JOIN_TASKS_MAX
+        if change.verb != "ack" or single:
             return await self._change(change)
         return await self._acks.ask((change.group, change.session), change)
 

@@ -145,6 +145,10 @@ def in_ledger(table: Table) -> list[Finding]:
     taken = spread_receipts(table, rows[is_event(table, rows, ledger.TAKE)])
     forgotten = [durable[~np.isin(receipts(table, durable), taken)]]
     invented = []
+    kicked = tasks.of(table, "kick")  # they name no attempt
+    kicked = kicked[(tasks.refused[kicked] == 0) & np.isin(tasks.place[kicked] >> OFFSET_BITS, read)]
+    there, _ = spread(table, rows[is_event(table, rows, ledger.KICK)])
+    forgotten.append(kicked[~np.isin(tasks.place[kicked], there)])
     for verb, names in _VERBS.items():
         there = spread_receipts(table, mine := rows[is_event(table, rows, verb)])
         changed = tasks.of(table, *names)

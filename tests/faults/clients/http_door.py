@@ -136,6 +136,8 @@ def _take(request: pb.TakeRequest) -> Asked:
 
 
 def _tasks(request: pb.ChangeTasksRequest) -> list[dict[str, int]]:
+    if not request.attempts:
+        return [{"id": id} for id in request.ids]
     return [{"id": id, "attempt": attempt} for id, attempt in zip(request.ids, request.attempts, strict=True)]
 
 

@@ -14,6 +14,7 @@ TTR_SECONDS = 0.5  # that a task may be held: a worker that forgets one gets it 
 ACK_TRIES = 6
 DELAYS = (None, 0.1, 0.5)
 TOUCH_SECONDS = 0.2
+FATES, FORGOTTEN = 12, 9
 
 Task = tuple[int, int]  # id and attempt
 
@@ -42,8 +43,13 @@ class Taker(Worker):
             await self._change("ack", tasks)
             return
         self._batches += 1
-        fate = self.dice(12) if self._batches > 1 else 9  # so that every run has one that is forgotten
-        await self._decide(fate, tasks)
+        await self._decide(self._fate(), tasks)
+
+    def _fate(self) -> int:
+        """What to do with this batch. The first ones go round, so that every run has all of it."""
+        if self._batches == 1:
+            return FORGOTTEN
+        return (self.number + self._batches) % FATES if self._batches <= FATES else self.dice(FATES)
 
     async def _decide(self, fate: int, tasks: list[Task]) -> None:
         if fate < 6:
@@ -55,7 +61,7 @@ class Taker(Worker):
         elif fate == 8:
             await self._change("bury", tasks)
             await self._change("kick", tasks)
-        elif fate == 9:
+        elif fate == FORGOTTEN:
             self._left = tasks
         elif fate == 10:
             await self._change("touch", tasks, seconds=TOUCH_SECONDS)
@@ -79,6 +85,8 @@ class Taker(Worker):
         """An ack is repeated until its outcome is known; the others are tried once."""
         request = changing(self.group, verb, tasks, f"w{self.number}")
         fields = _named(tasks)
+        if verb == "kick":  # nobody has these tasks, so there is no attempt to name
+            del request.attempts[:], fields["attempts"]
         if delay is not None:
             request.delay = delay
             fields["delay"] = round(delay * 1e9)

@@ -54,8 +54,12 @@ class Worker:
 
     @property
     def fate(self) -> dict[str, bool]:
-        """For the line that ends an operation of unknown outcome: the next one may go to another server."""
-        return {"late": True} if len(self._grpc) > 1 else {}
+        """For the line that ends an operation of unknown outcome: the next one may overtake it.
+
+        It may go to another server; and but for gRPC it goes over a new connection, which a server that has stood
+        still may read before it does what came over the old one.
+        """
+        return {"late": True} if len(self._grpc) > 1 or self.door in _DOORS else {}
 
     def failed(self, *, away: bool) -> None:
         """Go on at the next server if this one is not there."""

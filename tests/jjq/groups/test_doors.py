@@ -214,6 +214,21 @@ async def test_a_change_whose_answer_was_lost_is_repeated_and_counts_once(
     assert (await jjq.store.group_statistics("orders/billing")).calls[verb] in (2, 4)
 
 
+@pytest.mark.parametrize("attached", [False, True])
+async def test_a_repeated_ack_that_a_node_passes_on_is_still_a_repeated_one(
+    jjq: Served, remote: RemoteWorkStore, attached: bool
+) -> None:
+    """The client's first attempt went through another node, or the answer was lost on the way back from this one."""
+    if attached:
+        await remote.attach_session("me", 60.0)
+    await remote.take(Take("orders/billing", 2, session="me"))
+    change = TaskChange("orders/billing", "ack", [0, 1], [1, 1], "me")
+    assert (await remote.change_tasks(change)).changed == 2
+    assert (await remote.change_tasks(change)).changed == 0
+    outcomes = await remote.change_tasks(change._replace(again=True))
+    assert (outcomes.changed, outcomes.errors) == (2, [])
+
+
 async def test_a_take_whose_answer_was_lost_is_not_repeated_and_says_what_happens(
     jjq: Served, proxy: CutProxy, far: RemoteWorkStore
 ) -> None:

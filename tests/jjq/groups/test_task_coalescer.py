@@ -61,6 +61,21 @@ async def test_takes_that_come_together_are_one_request_and_each_gets_its_own() 
     assert [take.max for take in server.takes] == [2, 6]
 
 
+async def test_an_ack_that_is_repeated_goes_alone() -> None:
+    """The others with it would count as acked if they were acked before, by whoever has this session."""
+    server = Server()
+    repeated = ack(3)._replace(again=True)
+    acks = [asyncio.create_task(server.joiner.change(each)) for each in (ack(1), ack(2), repeated, ack(4))]
+    await asyncio.sleep(0)
+    server.gate.set()
+    await asyncio.gather(*acks)
+    assert sorted((sorted(change.ids), change.again) for change in server.changes) == [
+        ([1], False),
+        ([2, 4], False),
+        ([3], True),
+    ]
+
+
 async def test_takes_that_differ_do_not_go_together() -> None:
     server = Server()
     server.gate.set()
