@@ -60,14 +60,16 @@ def judge(disk: SimDisk, sound: dict[int, Content], what: str) -> None:
             assert missing <= {4}, f"{what}: batch {missing} was followed by others"
 
 
-def test_a_bit_flipped_in_any_byte_is_harmless_or_reported(disk: SimDisk) -> None:
+@pytest.mark.parametrize(
+    ("name", "size"), [(FIRST, SEGMENT_BYTES), (SECOND, SEGMENT_BYTES), (SPARE, 2 * PAGE_BYTES)]
+)
+def test_a_bit_flipped_in_any_byte_is_harmless_or_reported(disk: SimDisk, name: str, size: int) -> None:
     sound = contents(disk)
-    for name, size in ((FIRST, SEGMENT_BYTES), (SECOND, SEGMENT_BYTES), (SPARE, 2 * PAGE_BYTES)):
-        for position in range(size):
-            mask = 1 << position % 8
-            disk.corrupt(name, position, mask)
-            judge(disk, sound, f"bit {mask} of byte {position} of {name}")
-            disk.corrupt(name, position, mask)
+    for position in range(size):
+        mask = 1 << position % 8
+        disk.corrupt(name, position, mask)
+        judge(disk, sound, f"bit {mask} of byte {position} of {name}")
+        disk.corrupt(name, position, mask)
     assert look(disk) == (sound, [])
 
 
