@@ -21,7 +21,7 @@ from tests.faults.clients.worker import Worker
 from tests.faults.history import Recorder, open_history, settled, type_of, type_of_error
 from tests.faults.spoiling import MUTATIONS as LOG_MUTATIONS
 from tests.faults.spoiling import forget_a_delay, leave_a_task_open, report_damage
-from tests.faults.spoiling_work import GROUP_MUTATIONS
+from tests.faults.spoiling_work import GROUP_MUTATIONS, ack_without_the_push, told
 from tests.faults.synthetic import Event, Perfect
 from tests.faults.synthetic_work import PerfectGroup
 from tests.faults.table import OFFSET_BITS, build, load
@@ -98,6 +98,18 @@ def test_a_take_that_a_takeover_may_undo_is_not_called_early() -> None:
         if event["f"] == "take":
             event["durable"] = False
     assert flags(events) == set()
+
+
+def test_a_completion_whose_take_was_lost_with_it_is_not_called_half_done() -> None:
+    """The next holder has the same attempt, and makes the ack."""
+    events = good(0)
+    ack_without_the_push(events)
+    assert "half-done" in flags(events)
+    lost = told(events, "complete", "info")[0]
+    next_ack = {name: value for name, value in lost.items() if name != "values"}
+    next_ack |= {"process": 6_000, "f": "ack", "refused": []}
+    begun = {**next_ack, "type": "invoke"}
+    assert "half-done" not in flags([*events, begun, {**next_ack, "type": "ok", "t": lost["t"] + 1}])
 
 
 # Cost: sorts and one pass, however long the history.

@@ -42,7 +42,11 @@ def capacity(table: Table) -> list[Finding]:
 
 
 def half_done(table: Table) -> list[Finding]:
-    """Also, and above all, where the outcome was unknown."""
+    """Also, and above all, where the outcome was unknown.
+
+    A take that was lost with the completion comes again with the same attempt, and then the ack may be that of the
+    next holder.
+    """
     ops, tasks = table.ops, table.tasks
     rows = tasks.of(table, "ledger")
     read = np.unique(tasks.place[rows] >> OFFSET_BITS)
@@ -51,8 +55,11 @@ def half_done(table: Table) -> list[Finding]:
     asked = asked[np.isin(tasks.place[asked] >> OFFSET_BITS, read)]
     done = np.isin(receipts(table, asked), acked)
     pushed = table.offset_of(table.pushed_value[table.pushed_start[tasks.op[asked]]]) != NONE
+    acks = np.concatenate([tasks.of(table, "ack", kind=kind) for kind in ("ok", "info")])
+    others = np.concatenate([receipts(table, acks), receipts(table, asked[pushed])])
+    half = np.where(done, ~pushed & ~np.isin(receipts(table, asked), others), pushed)
     damaged = np.isin(ops.queue[tasks.op[asked]], table.unreadable[0] >> OFFSET_BITS)
-    return found("half-done", asked[(done != pushed) & ~damaged], named(table, "was completed by half"))
+    return found("half-done", asked[half & ~damaged], named(table, "was completed by half"))
 
 
 def lease_lost(table: Table) -> list[Finding]:
